@@ -1,0 +1,2 @@
+//! The `nvaprobe` binary.
+fn main() {}

@@ -1,0 +1,281 @@
+//! The report document, schema `nvaprobe.report/1`: adding a field is a minor change, removing or
+//! renaming one a major.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Value of [`Report::schema`].
+pub const SCHEMA: &str = "nvaprobe.report/1";
+
+/// One look at a host (or a capture).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    pub schema: String,
+    pub window: Window,
+    pub observer: Observer,
+    pub nics: Vec<Nic>,
+    pub probes: Vec<Series>,
+    pub findings: Vec<Finding>,
+    pub flows: Vec<Flows>,
+    pub ha_ports: Vec<HaPorts>,
+    pub platform: Platform,
+}
+
+/// The time looked at, RFC 3339.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Window {
+    pub from: String,
+    pub to: String,
+}
+
+/// How complete the observation was.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Observer {
+    pub state: ObserverState,
+    pub reasons: Vec<Reason>,
+    /// Observations lost because the ring was full.
+    pub lost: u64,
+    /// Probe entries evicted from the kernel's table.
+    pub evicted: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ObserverState {
+    Complete,
+    Degraded,
+}
+
+/// One reason for a degraded observer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Reason {
+    /// Kebab-case, stable.
+    pub code: String,
+    pub text: String,
+}
+
+/// A logical NIC that is judged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Nic {
+    pub name: String,
+    pub ifindex: u32,
+    pub mac: Option<String>,
+    /// Devices whose packets count as this NIC's (VF, bond members).
+    pub members: Vec<String>,
+    /// `xdp-native`, `xdp-generic` or `tc`; null for a capture.
+    pub ingress: Option<String>,
+    /// `tcx` or `clsact`; null for a capture.
+    pub egress: Option<String>,
+    /// Why this mode.
+    pub note: String,
+}
+
+/// Verdict codes of an attempt; a series carries the verdict of its latest judged attempt.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Verdict {
+    Ok,
+    Asymmetric,
+    NoReply,
+    Refused,
+    IcmpReject,
+    HttpStatus,
+    Slow,
+    TlsFail,
+    Pending,
+}
+
+impl Verdict {
+    /// The code as in JSON.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::Asymmetric => "ASYMMETRIC",
+            Self::NoReply => "NO_REPLY",
+            Self::Refused => "REFUSED",
+            Self::IcmpReject => "ICMP_REJECT",
+            Self::HttpStatus => "HTTP_STATUS",
+            Self::Slow => "SLOW",
+            Self::TlsFail => "TLS_FAIL",
+            Self::Pending => "PENDING",
+        }
+    }
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.code())
+    }
+}
+
+/// What the first deciding reply was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    SynAck,
+    Rst,
+    Data,
+    Icmp,
+    None,
+}
+
+/// What the prober speaks, as far as it was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    Tcp,
+    Http,
+    Https,
+}
+
+/// The attempts from one source to one local address and port on one NIC.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Series {
+    pub nic: String,
+    /// The configured source (address or prefix) that matched.
+    pub source: String,
+    /// The prober's addresses seen, at most 8.
+    pub addresses: Vec<String>,
+    pub target: String,
+    pub port: u16,
+    pub protocol: Protocol,
+    pub verdict: Verdict,
+    pub reply: Reply,
+    /// The NIC the reply left by, when it is another one.
+    pub out_nic: Option<String>,
+    pub http_status: Option<u16>,
+    /// False for a single inbound attempt: it may be a port test.
+    pub confirmed: bool,
+    pub healed: u64,
+    pub attempts: u64,
+    /// Attempts by verdict code, `PENDING` included.
+    pub counts: BTreeMap<Verdict, u64>,
+    /// Seconds between attempts; the shortest cadence. Null until two attempts were seen.
+    pub interval_s: Option<f64>,
+    /// Every cadence, seconds.
+    pub cadences: Vec<f64>,
+    /// Seconds within which an answer counts.
+    pub limit_s: Option<f64>,
+    pub latency_ms: Option<Latency>,
+    pub lb_view: Option<LbView>,
+}
+
+/// Latency of SYN to SYN-ACK, milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Latency {
+    pub p50: f64,
+    pub p99: f64,
+    pub max: f64,
+}
+
+/// The state the load balancer must have reached.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LbView {
+    pub state: String,
+    pub code: String,
+    pub since: Option<String>,
+    pub threshold: u32,
+    pub failover_s: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    Error,
+    Warning,
+    Info,
+}
+
+/// Verdict or condition + cause + evidence + fixes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// A verdict code or a condition code.
+    pub code: String,
+    /// Kebab-case cause; `unknown` when the evidence does not suffice.
+    pub cause: String,
+    pub severity: Severity,
+    pub nic: Option<String>,
+    pub out_nic: Option<String>,
+    pub target: Option<String>,
+    pub port: Option<u16>,
+    /// True for failures among successes.
+    pub intermittent: bool,
+    /// One sentence a tired person understands.
+    pub summary: String,
+    pub evidence: Vec<Evidence>,
+    pub fixes: Vec<Fix>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Evidence {
+    /// `packets`, `route`, `rule`, `counter`, `socket`, …
+    pub kind: String,
+    pub text: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Fix {
+    /// `iproute2`, `netplan`, `systemd-networkd`, `networkmanager`, …
+    pub family: String,
+    /// False when a reboot or a network restart undoes it.
+    pub persistent: bool,
+    pub text: String,
+}
+
+/// Flow symmetry of one NIC.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Flows {
+    pub nic: String,
+    pub tracked: u64,
+    pub symmetric: u64,
+    pub other_nic: u64,
+    pub request_only: u64,
+    pub reply_only: u64,
+    pub unknown: u64,
+    pub asymmetric: Vec<AsymmetricFlow>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AsymmetricFlow {
+    pub proto: String,
+    pub client: String,
+    pub server: String,
+    pub state: String,
+    pub other_nic: Option<String>,
+}
+
+/// HA-ports verdict of one NIC.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HaPorts {
+    pub nic: String,
+    pub verdict: String,
+    pub ports: Vec<HaPort>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HaPort {
+    pub proto: String,
+    pub port: u16,
+    pub opened: u64,
+    pub answered: u64,
+    pub reset: u64,
+    pub unanswered: u64,
+}
+
+/// VM-initiated traffic with a source: wire server, DNS, DHCP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Platform {
+    pub packets_out: u64,
+    pub packets_in: u64,
+}
+
+impl Report {
+    /// Whether any finding is an error: the exit code is 1 then.
+    pub fn has_error(&self) -> bool {
+        self.findings.iter().any(|finding| finding.severity == Severity::Error)
+    }
+}
