@@ -313,8 +313,5 @@ pub fn observe(
     into.flags = tcp.flags;
     into.window = tcp.window;
     into.payload_length = tcp.payload_length as u32;
-    Pieces {
-        options: (tcp.options, tcp.payload - tcp.options),
-        payload: (tcp.payload, tcp.payload_length),
-    }
+    Pieces { options: (tcp.options, tcp.payload - tcp.options), payload: (tcp.payload, tcp.payload_length) }
 }

@@ -11,8 +11,8 @@ mod tcp;
 
 pub use icmp::Quote;
 pub use link::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Link, LinkLayer, link};
-pub use network::{Fragment, Network, v4_addresses, v6_addresses};
 use network::network;
+pub use network::{Fragment, Network, v4_addresses, v6_addresses};
 pub use tcp::{OPTIONS, Options, Tcp};
 
 use crate::{bytes::Bytes, counters::Outcome};

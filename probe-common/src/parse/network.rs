@@ -134,7 +134,12 @@ fn v6<B: Bytes + ?Sized>(bytes: &B, offset: usize, quoted: bool, into: &mut Netw
 
 /// Follows extension headers up to the transport header.
 #[inline(always)]
-fn extensions<B: Bytes + ?Sized>(bytes: &B, first: u8, offset: usize, into: &mut Network) -> Result<(), Error> {
+fn extensions<B: Bytes + ?Sized>(
+    bytes: &B,
+    first: u8,
+    offset: usize,
+    into: &mut Network,
+) -> Result<(), Error> {
     let mut next = first;
     let mut offset = offset;
     // One more turn than there may be extension headers: the last one finds the transport header.

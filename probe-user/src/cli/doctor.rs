@@ -13,7 +13,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    observe: observe::Args,
+    observe: observe::Observation,
 
     /// How long to observe
     #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = observe::duration)]

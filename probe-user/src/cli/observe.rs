@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct Observation {
     /// A NIC to judge; repeat for more [default: every physical NIC]
     ///
     /// Every other device that is up is watched too, for packets from or to a source only.
@@ -51,7 +51,7 @@ pub(super) struct Args {
     kernel_log: bool,
 }
 
-impl Args {
+impl Observation {
     /// The monitor's settings.
     pub(super) fn settings(&self) -> anyhow::Result<monitor::Settings> {
         let sources = source::collect(self.profile, self.no_default_sources, &self.sources)?;

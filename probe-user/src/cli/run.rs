@@ -11,7 +11,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    observe: observe::Args,
+    observe: observe::Observation,
 
     /// Print JSON Lines: one object a judged attempt, a change of a series, a finding, a loss
     #[arg(long)]

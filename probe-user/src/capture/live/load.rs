@@ -43,12 +43,11 @@ pub struct Sizes {
 
 impl Default for Sizes {
     fn default() -> Self {
-        Self { ring: 256 * 1024, probes: 4096 }
+        Self { ring: 256 * 1024, probes: 16384 }
     }
 }
 
 /// The maps that userspace reads and writes.
-#[derive(Debug)]
 pub struct Maps {
     pub ring: RingBuf<MapData>,
     pub counters: PerCpuArray<MapData, Counters>,

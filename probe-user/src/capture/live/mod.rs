@@ -8,5 +8,5 @@ pub mod mode;
 mod attach;
 mod observer;
 
-pub use attach::{AttachError, Attachment};
+pub use attach::{AttachError, Attachment, Target};
 pub use observer::{ObserveError, Observer, Options};

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use aya::maps::{MapData, RingBuf};
 use probe_common::{
     counters::{Counters, Program},
-    maps::Device,
+    maps::{Device, Probe, ProbeKey},
     observation::Observation,
 };
 use rtnetlink::Handle;
@@ -51,7 +51,9 @@ pub struct Observer {
     loaded: Loaded,
     ring: AsyncFd<RingBuf<MapData>>,
     counters: aya::maps::PerCpuArray<MapData, Counters>,
-    probes: aya::maps::HashMap<MapData, probe_common::maps::ProbeKey, probe_common::maps::Probe>,
+    probes: aya::maps::HashMap<MapData, ProbeKey, Probe>,
+    /// Entries that we removed from `probes`.
+    forgotten: u64,
     devices: aya::maps::HashMap<MapData, u32, Device>,
     attachments: BTreeMap<u32, Attachment>,
     /// Devices that could not be covered, with the reason.
@@ -69,11 +71,14 @@ impl Observer {
     pub fn load(options: Options, handle: Handle) -> Result<Self, ObserveError> {
         let (loaded, Maps { ring, counters, probes, devices }) =
             load::load(&options.sources, options.sizes, options.kernel_log)?;
+        // SAFETY: a RingBuf owns its map's file descriptor for as long as it lives, and always returns the same one.
+        let ring = unsafe { AsyncFd::register(ring) };
         Ok(Self {
             loaded,
-            ring: AsyncFd::new(ring).map_err(ObserveError::Ring)?,
+            ring: ring.map_err(|error| ObserveError::Ring(error.into_parts().1))?,
             counters,
             probes,
+            forgotten: 0,
             devices,
             attachments: BTreeMap::new(),
             uncovered: BTreeMap::new(),
@@ -193,14 +198,35 @@ impl Observer {
         Ok(lost)
     }
 
-    /// Probe entries evicted so far: what was inserted and is no longer there (nothing deletes entries).
+    /// Forgets probes that began before `before_ns`: their connections are over, and a table that only grows would
+    /// evict the young with the old.
+    pub fn forget(&mut self, before_ns: u64) -> Result<(), ObserveError> {
+        let old: Vec<ProbeKey> = self
+            .probes
+            .iter()
+            .filter_map(Result::ok)
+            .filter(|(_, probe)| probe.first_seen_ns < before_ns)
+            .map(|(key, _)| key)
+            .collect();
+        for key in old {
+            match self.probes.remove(&key) {
+                Ok(()) => self.forgotten += 1,
+                // Evicted meanwhile.
+                Err(aya::maps::MapError::KeyNotFound) => {}
+                Err(error) => return Err(ObserveError::Map { name: "PROBES", error }),
+            }
+        }
+        Ok(())
+    }
+
+    /// Probe entries evicted so far: what was inserted, and is neither there nor forgotten.
     pub fn evicted(&self) -> Result<u64, ObserveError> {
         let mut inserted = 0;
         for program in Program::ALL {
             inserted += self.counters(program)?.inserted;
         }
         let there = self.probes.keys().filter(Result::is_ok).count() as u64;
-        Ok(inserted.saturating_sub(there))
+        Ok(inserted.saturating_sub(there + self.forgotten))
     }
 
     /// Detaches everything and waits until it is gone.
