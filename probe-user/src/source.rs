@@ -114,7 +114,11 @@ mod tests {
 
     #[test]
     fn further_sources_add_and_repeats_do_not() {
-        let more = [parse("10.4.2.1").expect("valid"), parse("10.4.2.1/32").expect("valid"), parse("35.191.9.9/16").expect("valid")];
+        let more = [
+            parse("10.4.2.1").expect("valid"),
+            parse("10.4.2.1/32").expect("valid"),
+            parse("35.191.9.9/16").expect("valid"),
+        ];
         let sources = collect(Profile::AzureLb, true, &more).expect("sources were named");
         let spelled: Vec<_> = sources.iter().map(|s| (s.to_string(), s.peer_id)).collect();
         assert_eq!(spelled, [("10.4.2.1".to_owned(), 2), ("35.191.0.0/16".to_owned(), 3)]);

@@ -29,8 +29,7 @@ fn missing(has: impl Fn(Capability) -> bool) -> Vec<String> {
     NEEDED
         .iter()
         .filter(|(capability, _)| {
-            let stands_in =
-                *capability != Capability::CAP_NET_ADMIN && has(Capability::CAP_SYS_ADMIN);
+            let stands_in = *capability != Capability::CAP_NET_ADMIN && has(Capability::CAP_SYS_ADMIN);
             !has(*capability) && !stands_in
         })
         .map(|(capability, reason)| format!("{capability} ({reason})"))
@@ -45,9 +44,7 @@ mod tests {
     fn each_missing_capability_is_named() {
         assert_eq!(missing(|_| true), Vec::<String>::new());
         for (absent, _) in NEEDED {
-            let named = missing(|capability| {
-                capability != absent && capability != Capability::CAP_SYS_ADMIN
-            });
+            let named = missing(|capability| capability != absent && capability != Capability::CAP_SYS_ADMIN);
             assert_eq!(named.len(), 1);
             assert!(named[0].starts_with(&absent.to_string()), "{named:?}");
         }

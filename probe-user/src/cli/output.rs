@@ -6,10 +6,9 @@ use std::io::{self, IsTerminal, Write};
 pub(super) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(io::Error::new(
-            io::ErrorKind::BrokenPipe,
-            "standard output was closed by its reader",
-        )),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Err(io::Error::new(io::ErrorKind::BrokenPipe, "standard output was closed by its reader"))
+        }
         other => other,
     }
 }

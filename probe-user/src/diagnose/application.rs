@@ -16,7 +16,9 @@ pub(super) fn timeout(case: &Case<'_>, failure: &Failure) -> Option<Finding> {
         summary::consequence(case),
     );
     let mut finding = about(case, failure, "timeout", summary::sentence(&summary));
-    finding.evidence.push(evidence("packets", "handshake and request seen, no answer by the limit".to_owned()));
+    finding
+        .evidence
+        .push(evidence("packets", "handshake and request seen, no answer by the limit".to_owned()));
     Some(finding)
 }
 

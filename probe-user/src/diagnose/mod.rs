@@ -86,6 +86,6 @@ fn evidence(kind: &str, text: String) -> Evidence {
 }
 
 #[cfg(test)]
-pub(crate) mod testing;
+mod testing;
 #[cfg(test)]
 mod tests;

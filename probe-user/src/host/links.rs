@@ -88,11 +88,7 @@ pub fn nic(ifindex: u32, links: &[Link]) -> u32 {
 
 /// The NICs that a run judges when none is named: physical, up, and not part of another.
 pub fn default_nics(links: &[Link]) -> Vec<u32> {
-    links
-        .iter()
-        .filter(|link| link.up && link.is_judged_by_default(links))
-        .map(|link| link.ifindex)
-        .collect()
+    links.iter().filter(|link| link.up && link.is_judged_by_default(links)).map(|link| link.ifindex).collect()
 }
 
 /// Lists the devices.

@@ -98,10 +98,8 @@ async fn ask(
     message.header.flags = flags;
     message.header.destination_prefix_length = whole;
     message.header.source_prefix_length = whole;
-    message.attributes = vec![
-        RouteAttribute::Destination(address(to)),
-        RouteAttribute::Source(address(from)),
-    ];
+    message.attributes =
+        vec![RouteAttribute::Destination(address(to)), RouteAttribute::Source(address(from))];
     message.attributes.extend(oif.map(RouteAttribute::Oif));
     let request = netlink.handle.route().get(message).execute().try_collect::<Vec<_>>();
     Ok(within("a route", request).await?.pop())

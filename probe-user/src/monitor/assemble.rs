@@ -53,9 +53,11 @@ impl Context<'_> {
             interval_s: series.interval_s(),
             cadences: series.cadences().to_vec(),
             limit_s: series.limit_s(),
-            latency_ms: series.latency_ns(0.5).zip(series.latency_ns(0.99)).zip(series.latency_max_ns()).map(
-                |((p50, p99), max)| Latency { p50: ms(p50), p99: ms(p99), max: ms(max) },
-            ),
+            latency_ms: series
+                .latency_ns(0.5)
+                .zip(series.latency_ns(0.99))
+                .zip(series.latency_max_ns())
+                .map(|((p50, p99), max)| Latency { p50: ms(p50), p99: ms(p99), max: ms(max) }),
             lb_view: None,
         }
     }
@@ -76,7 +78,11 @@ impl Context<'_> {
     }
 
     /// A model's event as it is said; `None` when its series is gone.
-    pub fn event(&self, happened: &probe::Event, find: impl Fn(&SeriesKey) -> Option<document::Series>) -> Option<event::Event> {
+    pub fn event(
+        &self,
+        happened: &probe::Event,
+        find: impl Fn(&SeriesKey) -> Option<document::Series>,
+    ) -> Option<event::Event> {
         let time = |boot_ns| rfc3339(self.clock.wall_ns(boot_ns));
         Some(match happened {
             probe::Event::Judged { series, attempt, revised } => {
@@ -111,9 +117,7 @@ impl Context<'_> {
                     to: *to,
                 })
             }
-            probe::Event::Lost { count, at_ns } => {
-                event::Event::Loss { time: time(*at_ns), count: *count }
-            }
+            probe::Event::Lost { count, at_ns } => event::Event::Loss { time: time(*at_ns), count: *count },
         })
     }
 }

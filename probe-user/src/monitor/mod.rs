@@ -146,7 +146,9 @@ impl Monitor {
             .observer
             .attachments()
             .filter(|attachment| attachment.judged)
-            .map(|attachment| format!("{} ({} in, {} out)", attachment.name, attachment.ingress, attachment.tc))
+            .map(|attachment| {
+                format!("{} ({} in, {} out)", attachment.name, attachment.ingress, attachment.tc)
+            })
             .collect();
         let sources: Vec<String> = self.settings.sources.iter().map(ToString::to_string).collect();
         format!("ready: observing {}; probes from {}", nics.join(", "), sources.join(", "))
@@ -318,7 +320,8 @@ impl Monitor {
         self.pump()?;
         self.tracker.finish(boot_ns(), &mut self.happened);
         self.happened.clear();
-        let facts = Facts::read(&self.netlink).await.context("cannot read the host's network configuration")?;
+        let facts =
+            Facts::read(&self.netlink).await.context("cannot read the host's network configuration")?;
         let mut rows = Vec::new();
         for series in self.tracker.series() {
             rows.push((series, self.context().series(series), self.look_up(&facts, series).await));
@@ -375,7 +378,10 @@ impl Monitor {
         let mut reasons = self.lasting.clone();
         let mut reason = |code: &str, text: String| reasons.push(Reason { code: code.to_owned(), text });
         if lost > 0 {
-            reason("ring-full", format!("{lost} observations were lost because the ring was full; use --ring"));
+            reason(
+                "ring-full",
+                format!("{lost} observations were lost because the ring was full; use --ring"),
+            );
         }
         if evicted > 0 {
             reason("evicted", format!("{evicted} probes were evicted from the table before they ended"));

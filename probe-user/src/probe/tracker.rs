@@ -99,12 +99,8 @@ impl Tracker {
         if self.config.judged.as_ref().is_some_and(|judged| !judged.contains(&syn.nic)) {
             return;
         }
-        let key = SeriesKey {
-            nic: syn.nic,
-            peer_id: syn.peer_id,
-            local: syn.local,
-            local_port: syn.local_port,
-        };
+        let key =
+            SeriesKey { nic: syn.nic, peer_id: syn.peer_id, local: syn.local, local_port: syn.local_port };
         let tuple = Tuple::of(syn);
         let attempt = Attempt::begin(syn);
         let series = self.series.entry(key).or_insert_with(|| Series::new(key, &attempt, syn.family));
@@ -164,9 +160,10 @@ impl Tracker {
 
     /// A probe that was passed on: the address probed may have been translated, the prober's end not.
     fn forwarded(&mut self, packet: &Observation) {
-        let found = self.tuples.iter().find(|(tuple, _)| {
-            tuple.peer == packet.peer && tuple.peer_port == packet.peer_port
-        });
+        let found = self
+            .tuples
+            .iter()
+            .find(|(tuple, _)| tuple.peer == packet.peer && tuple.peer_port == packet.peer_port);
         let Some(key) = found.map(|(_, key)| *key) else { return };
         if let Some(series) = self.series.get_mut(&key) {
             series.forwarded = Some(Forwarded {

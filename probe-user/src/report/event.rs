@@ -96,7 +96,9 @@ impl Attempt {
     fn human(&self, style: Style) -> String {
         let verdict = style.verdict(self.verdict, &format!("{:<11}", self.verdict.code()));
         let how = match (self.reply, self.latency_ms) {
-            (Reply::SynAck, Some(latency)) if self.out_nic.is_none() => format!("SYN-ACK {}", text::ms(latency)),
+            (Reply::SynAck, Some(latency)) if self.out_nic.is_none() => {
+                format!("SYN-ACK {}", text::ms(latency))
+            }
             (Reply::SynAck, _) => "SYN-ACK".to_owned(),
             (Reply::Rst, _) => "RST".to_owned(),
             (Reply::Data, _) => "answer".to_owned(),

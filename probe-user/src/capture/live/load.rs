@@ -2,7 +2,10 @@
 
 use aya::{
     Ebpf, EbpfLoader,
-    maps::{HashMap, MapData, PerCpuArray, RingBuf, lpm_trie::{Key, LpmTrie}},
+    maps::{
+        HashMap, MapData, PerCpuArray, RingBuf,
+        lpm_trie::{Key, LpmTrie},
+    },
     programs::{ProgramError, SchedClassifier, Xdp},
 };
 use aya_log::EbpfLogger;
@@ -206,7 +209,11 @@ mod tests {
 
     #[test]
     fn few_sources_are_compared_in_a_list() {
-        let settings = settings(&[source("168.63.129.16", 1), source("35.191.0.0/16", 2), source("fe80::1234:5678:9abc", 1)]);
+        let settings = settings(&[
+            source("168.63.129.16", 1),
+            source("35.191.0.0/16", 2),
+            source("fe80::1234:5678:9abc", 1),
+        ]);
         assert_eq!((settings.count4, settings.count6, settings.trie), (2, 1, 0));
         assert_eq!(settings.sources4[0].peer, Peer { id: 1, prefix: 0 });
         assert_eq!(settings.sources4[1].peer, Peer { id: 2, prefix: 1 });
