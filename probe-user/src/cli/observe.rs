@@ -108,7 +108,7 @@ mod tests {
     fn durations_are_positive_and_have_units() {
         assert_eq!(duration("30s"), Ok(Duration::from_secs(30)));
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(duration("2m"), Ok(Duration::from_mins(2)));
         for bad in ["", "30", "-5s", "0s", "soon"] {
             assert!(duration(bad).is_err(), "{bad}");
         }

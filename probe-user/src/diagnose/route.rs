@@ -43,12 +43,11 @@ pub(super) fn explain(case: &Case<'_>, failure: &Failure) -> Option<Finding> {
         Outcome::Leaves { device, gateway, table, route, rule } => {
             let device = nic_name(case, *device);
             let agrees = device == out;
-            let what = match route {
-                Some(route) => format!("{}, table {}", route.text(name), table_name(*table)),
-                None => {
-                    let via = gateway.map(|gateway| format!(" via {gateway}")).unwrap_or_default();
-                    format!("{} leaves{via} dev {device}, table {}", lookup.to, table_name(*table))
-                }
+            let what = if let Some(route) = route {
+                format!("{}, table {}", route.text(name), table_name(*table))
+            } else {
+                let via = gateway.map(|gateway| format!(" via {gateway}")).unwrap_or_default();
+                format!("{} leaves{via} dev {device}, table {}", lookup.to, table_name(*table))
             };
             if agrees {
                 finding.evidence.push(evidence("route", what));

@@ -82,8 +82,8 @@ pub(super) fn lookup(device: u32, route: Route, rule: Rule) -> Lookup {
             device,
             gateway: route.gateway,
             table: route.table,
-            route: Some(route),
-            rule: Some(rule),
+            route: Some(Box::new(route)),
+            rule: Some(Box::new(rule)),
         },
     }
 }

@@ -4,6 +4,7 @@ use super::{Case, Failure, about, evidence, summary};
 use crate::report::document::{Finding, Verdict};
 
 /// Always answers.
+#[expect(clippy::unnecessary_wraps, reason = "one signature for every cause")]
 pub(super) fn explain(case: &Case<'_>, failure: &Failure) -> Option<Finding> {
     let nic = &case.series.nic;
     let (target, which) = (summary::target(case), summary::which(case));

@@ -32,9 +32,9 @@ pub enum Outcome {
         gateway: Option<IpAddr>,
         table: u32,
         /// The route that matched; `None` when this kernel does not tell (before 4.20 for IPv4).
-        route: Option<Route>,
+        route: Option<Box<Route>>,
         /// The rule that picked the table; `None` when it cannot be told for sure.
-        rule: Option<Rule>,
+        rule: Option<Box<Rule>>,
     },
     /// Nowhere: the error of the look-up (no route, unreachable, prohibit, blackhole, a source that is not ours).
     Refused(String),
@@ -66,11 +66,17 @@ pub async fn reply(
     let matched = ask(netlink, from, to, oif, RouteFlags::FibMatch).await.ok().flatten();
     let matched = matched.as_ref().and_then(route);
     let table = matched.as_ref().map_or(answer.table, |matched| matched.table);
-    let rule = rules::selecting(&facts.rules, from, to, table).cloned();
+    let rule = rules::selecting(&facts.rules, from, to, table).cloned().map(Box::new);
     Ok(Lookup {
         from,
         to,
-        outcome: Outcome::Leaves { device, gateway: answer.gateway, table, route: matched, rule },
+        outcome: Outcome::Leaves {
+            device,
+            gateway: answer.gateway,
+            table,
+            route: matched.map(Box::new),
+            rule,
+        },
     })
 }
 

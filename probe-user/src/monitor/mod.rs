@@ -257,10 +257,10 @@ impl Monitor {
             for event in &happened {
                 let series = |key: &probe::SeriesKey| self.tracker.get(key).map(|s| context.series(s));
                 said.extend(context.event(event, series));
-                if let probe::Event::Changed { series, to, .. } = event {
-                    if !matches!(to, Verdict::Ok | Verdict::Pending) {
-                        turned_bad.push(*series);
-                    }
+                if let probe::Event::Changed { series, to, .. } = event
+                    && !matches!(to, Verdict::Ok | Verdict::Pending)
+                {
+                    turned_bad.push(*series);
                 }
             }
         }

@@ -13,8 +13,8 @@ pub fn protocol(payload: &[u8]) -> Protocol {
     if let [22, 3, ..] = payload {
         return Protocol::Https;
     }
-    const METHODS: [&[u8]; 4] = [b"GET ", b"HEAD ", b"OPTIONS ", b"POST "];
-    if METHODS.iter().any(|method| payload.starts_with(method)) { Protocol::Http } else { Protocol::Tcp }
+    let methods: [&[u8]; 4] = [b"GET ", b"HEAD ", b"OPTIONS ", b"POST "];
+    if methods.iter().any(|method| payload.starts_with(method)) { Protocol::Http } else { Protocol::Tcp }
 }
 
 fn behind_proxy(payload: &[u8]) -> &[u8] {

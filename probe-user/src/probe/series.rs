@@ -232,11 +232,11 @@ impl Series {
         if let Some(nic) = judgement.out_nic {
             *self.out_nics.entry(nic).or_default() += 1;
         }
-        if former.is_none() {
-            if let Some(latency) = attempt.latency_ns() {
-                // Beyond the histogram's range only the top bucket is right, and that is where it goes.
-                self.latency.saturating_record(latency.max(1));
-            }
+        if former.is_none()
+            && let Some(latency) = attempt.latency_ns()
+        {
+            // Beyond the histogram's range only the top bucket is right, and that is where it goes.
+            self.latency.saturating_record(latency.max(1));
         }
         self.latest.insert(verdict, attempt.clone());
         self.verdict = self.history.back().map(|(_, verdict)| *verdict);

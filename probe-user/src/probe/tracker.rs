@@ -123,12 +123,11 @@ impl Tracker {
                 old.overdue = true;
             }
             judge(series, syn.time_ns, out);
-            if let Some(old) = series.kept.pop_front() {
-                if self.tuples.get(&old.tuple) == Some(&key)
-                    && !series.kept.iter().any(|a| a.tuple == old.tuple)
-                {
-                    self.tuples.remove(&old.tuple);
-                }
+            if let Some(old) = series.kept.pop_front()
+                && self.tuples.get(&old.tuple) == Some(&key)
+                && !series.kept.iter().any(|a| a.tuple == old.tuple)
+            {
+                self.tuples.remove(&old.tuple);
             }
         }
         self.tuples.insert(tuple, key);

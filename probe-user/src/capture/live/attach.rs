@@ -118,10 +118,10 @@ pub(super) async fn attach(
     }
     let program = if suffix { "nvaprobe_out" } else { "nvaprobe_out_l3" };
     attach_tc(loaded, &mut attachment, program, Side::Egress, tc).await?;
-    if attachment.tc == Tc::Clsact {
-        if let (TcChoice::Auto, Some(reason)) = (tc.choice, tc.tcx_refused.as_ref()) {
-            note = format!("{note}; no TCX ({reason})");
-        }
+    if attachment.tc == Tc::Clsact
+        && let (TcChoice::Auto, Some(reason)) = (tc.choice, tc.tcx_refused.as_ref())
+    {
+        note = format!("{note}; no TCX ({reason})");
     }
     attachment.note = note;
     Ok(attachment)
@@ -166,10 +166,10 @@ async fn attach_tc(
         }
     }
     attachment.tc = Tc::Clsact;
-    if tc.guardian.is_none() {
-        if let Some(binary) = tc.guardian_binary {
-            *tc.guardian = Some(Guardian::start(binary).map_err(AttachError::Guardian)?);
-        }
+    if tc.guardian.is_none()
+        && let Some(binary) = tc.guardian_binary
+    {
+        *tc.guardian = Some(Guardian::start(binary).map_err(AttachError::Guardian)?);
     }
     let needed = clsact::needed(tc.handle, attachment.ifindex).await;
     let needed = needed.map_err(|error: ClsactError| failed(attachment, error.to_string()))?;

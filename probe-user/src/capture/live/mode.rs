@@ -88,10 +88,10 @@ const DISTURBED: [(&str, &str); 4] = [
 
 /// The hook to try, with a sentence that says why. `Err` when the demand cannot be met.
 pub fn decide(choice: IngressChoice, device: &Traits) -> Result<(Ingress, String), String> {
-    let blocked = if !device.ethernet {
-        Some("no Ethernet header".to_owned())
-    } else {
+    let blocked = if device.ethernet {
         device.foreign_xdp.map(|id| format!("XDP program {id} of somebody else is attached"))
+    } else {
+        Some("no Ethernet header".to_owned())
     };
     match (choice, blocked) {
         (IngressChoice::Tc, _) => Ok((Ingress::Tc, "asked for".to_owned())),

@@ -225,7 +225,7 @@ impl Observer {
         for program in Program::ALL {
             inserted += self.counters(program)?.inserted;
         }
-        let there = self.probes.keys().filter(Result::is_ok).count() as u64;
+        let there = self.probes.keys().flatten().count() as u64;
         Ok(inserted.saturating_sub(there + self.forgotten))
     }
 
