@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Debian packages, each with what it is for. `rustc-web` is in bookworm-security (and in bullseye's and trixie's).
-const PACKAGES: [(&str, &str); 8] = [
+const PACKAGES: [(&str, &str); 7] = [
     ("rustc-web", "a rustc that writes LLVM 22 bitcode for BPF"),
     ("libstd-rust-web-dev-bpf", "core, prebuilt for bpfel-unknown-none"),
     ("llvm-22-dev", "what bpf-linker is built on"),
@@ -19,14 +19,13 @@ const PACKAGES: [(&str, &str); 8] = [
     ("zlib1g-dev", "a library of LLVM's"),
     ("libzstd-dev", "a library of LLVM's"),
     ("iproute2", "the tests list namespaces, filters and qdiscs with it"),
-    ("libcap2-bin", "the tests drop capabilities with it"),
 ];
 
 const ELSEWHERE: &str = "\
 This is not a Debian where xtask can install packages. What is needed:
   rustup toolchain install nightly --component rust-src
   cargo install bpf-linker
-  and the ip (iproute2) and capsh (libcap) commands for the tests.
+  and the ip and tc commands (iproute2) for the tests.
 `cargo xtask build` finds them by itself.";
 
 pub(crate) fn run() -> anyhow::Result<()> {

@@ -23,5 +23,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     setup::run()?;
     lint::run()?;
     build::run(&build::Args::default())?;
-    execute(cargo().args(["test", "--workspace", "--exclude", "probe-ebpf"]).args(&args.rest))
+    // The namespace tests mostly wait for probes: more of them than processors may wait at once.
+    execute(
+        cargo()
+            .env("RUST_TEST_THREADS", "6")
+            .args(["test", "--workspace", "--exclude", "probe-ebpf"])
+            .args(&args.rest),
+    )
 }

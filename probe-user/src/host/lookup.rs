@@ -62,8 +62,10 @@ pub async fn reply(
     let Some(device) = answer.device else {
         return Ok(Lookup { from, to, outcome: Outcome::Refused(answer.kind) });
     };
-    // RTM_F_FIB_MATCH gives the entry of the table instead of the resolved route.
-    let matched = ask(netlink, from, to, oif, RouteFlags::FibMatch).await.ok().flatten();
+    // RTM_F_FIB_MATCH gives the entry of the table instead of the resolved route; without RTM_F_LOOKUP_TABLE the kernel
+    // calls every table main (net/ipv4/route.c, inet_rtm_getroute).
+    let matched =
+        ask(netlink, from, to, oif, RouteFlags::FibMatch | RouteFlags::LookupTable).await.ok().flatten();
     let matched = matched.as_ref().and_then(route);
     let table = matched.as_ref().map_or(answer.table, |matched| matched.table);
     let rule = rules::selecting(&facts.rules, from, to, table).cloned().map(Box::new);

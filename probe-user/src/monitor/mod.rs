@@ -24,6 +24,7 @@ use crate::{
         privileges,
     },
     diagnose::{self, Case},
+    fix::PolicyFix,
     host::{
         Facts,
         links::{self, Link},
@@ -85,6 +86,8 @@ pub struct Monitor {
     forgot_ns: u64,
     /// Reasons for a degraded observer that will not go away.
     lasting: Vec<Reason>,
+    /// The fixes of the last report, in the abstract.
+    plans: Vec<PolicyFix>,
     batch: Vec<Observation>,
     happened: Vec<probe::Event>,
     // Last, so that the lock is free only when everything is detached.
@@ -116,6 +119,9 @@ impl Monitor {
             observer.close().await;
             return Err(anyhow::Error::new(error).context("cannot observe"));
         }
+        // A probe that came in before every device was covered may have been answered unseen: it is nobody's.
+        let mut early = Vec::new();
+        observer.drain(usize::MAX, &mut early);
         let mut names = Names::default();
         names.learn(&links);
         let tracker =
@@ -134,6 +140,7 @@ impl Monitor {
             lost: 0,
             forgot_ns: boot_ns(),
             lasting: Vec::new(),
+            plans: Vec::new(),
             batch: Vec::with_capacity(BATCH),
             happened: Vec::new(),
             _instance: instance,
@@ -330,9 +337,18 @@ impl Monitor {
             .iter()
             .map(|(series, document, lookup)| self.case(series, document, &facts, lookup.as_ref()))
             .collect();
+        let plans = cases
+            .iter()
+            .filter(|case| case.failures.failing())
+            .filter_map(|case| {
+                PolicyFix::plan(case.facts, &case.series.nic, case.lookup?, &case.series.source)
+            })
+            .collect();
         let observer = self.observer_state()?;
         let findings = diagnose::diagnose(&cases, &observer);
         let to_ns = boot_ns();
+        let probes = rows.iter().map(|(_, document, _)| document.clone()).collect();
+        self.plans = plans;
         Ok(Report {
             schema: SCHEMA.to_owned(),
             window: Window {
@@ -341,12 +357,17 @@ impl Monitor {
             },
             observer,
             nics: self.nic_rows(),
-            probes: rows.iter().map(|(_, document, _)| document.clone()).collect(),
+            probes,
             findings,
             flows: Vec::new(),
             ha_ports: Vec::new(),
             platform: self.platform()?,
         })
+    }
+
+    /// The routing fixes that the last report names, for whoever applies them without a shell.
+    pub fn plans(&self) -> &[PolicyFix] {
+        &self.plans
     }
 
     fn nic_rows(&self) -> Vec<Nic> {

@@ -72,7 +72,7 @@ pub(super) struct TcHook<'a> {
     pub guardian_binary: Option<&'a std::path::Path>,
 }
 
-/// Attaches to one device: ingress first, so that no reply is seen without its probe.
+/// Attaches to one device: egress first, so that no probe is seen whose reply is not.
 pub(super) async fn attach(
     loaded: &mut Loaded,
     target: &Target,
@@ -95,6 +95,9 @@ pub(super) async fn attach(
     if !target.judged {
         "not judged: watched for packets from and to a source only".clone_into(&mut note);
     }
+    let ethernet = target.traits.ethernet;
+    let program = if ethernet { "nvaprobe_out" } else { "nvaprobe_out_l3" };
+    attach_tc(loaded, &mut attachment, program, Side::Egress, tc).await?;
     attachment.ingress = ingress;
     if ingress != Ingress::Tc {
         match attach_xdp(loaded, target, ingress) {
@@ -111,13 +114,10 @@ pub(super) async fn attach(
             }
         }
     }
-    let suffix = target.traits.ethernet;
     if attachment.ingress == Ingress::Tc {
-        let program = if suffix { "nvaprobe_in" } else { "nvaprobe_in_l3" };
+        let program = if ethernet { "nvaprobe_in" } else { "nvaprobe_in_l3" };
         attach_tc(loaded, &mut attachment, program, Side::Ingress, tc).await?;
     }
-    let program = if suffix { "nvaprobe_out" } else { "nvaprobe_out_l3" };
-    attach_tc(loaded, &mut attachment, program, Side::Egress, tc).await?;
     if attachment.tc == Tc::Clsact
         && let (TcChoice::Auto, Some(reason)) = (tc.choice, tc.tcx_refused.as_ref())
     {
