@@ -3,15 +3,21 @@
 //! The lock is an abstract unix socket: abstract names belong to the network namespace
 //! (`unix(7)`), and the kernel frees the name whatever way the holder dies.
 
-use std::os::{
-    linux::net::SocketAddrExt,
-    unix::net::{SocketAddr, UnixListener, UnixStream},
+use std::{
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixListener, UnixStream},
+    },
+    time::Duration,
 };
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use thiserror::Error;
 
 const NAME: &[u8] = b"nvaprobe";
+/// How long a holder may take to be gone, and how often that is looked at.
+const PATIENCE: Duration = Duration::from_millis(300);
+const PAUSE: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Error)]
 pub enum InstanceError {
@@ -33,12 +39,22 @@ impl Instance {
     /// Takes the lock of the calling thread's network namespace, or names the process that has it.
     pub fn take() -> Result<Self, InstanceError> {
         let address = SocketAddr::from_abstract_name(NAME)?;
-        match UnixListener::bind_addr(&address) {
-            Ok(listener) => Ok(Self { _listener: listener }),
-            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-                Err(InstanceError::Taken { holder: holder(&address) })
+        let mut patience = PATIENCE;
+        loop {
+            match UnixListener::bind_addr(&address) {
+                Ok(listener) => return Ok(Self { _listener: listener }),
+                Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+                    match patience.checked_sub(PAUSE) {
+                        // A holder that was just killed may not be gone yet.
+                        Some(left) => {
+                            patience = left;
+                            std::thread::sleep(PAUSE);
+                        }
+                        None => return Err(InstanceError::Taken { holder: holder(&address) }),
+                    }
+                }
+                Err(error) => return Err(error.into()),
             }
-            Err(error) => Err(error.into()),
         }
     }
 }

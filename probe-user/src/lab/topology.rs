@@ -1,11 +1,16 @@
 //! The two-armed appliance (T2 of the scenarios), with any number of arms.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::{
+    fs,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    thread,
+    time::{Duration, Instant},
+};
 
 use ipnet::IpNet;
 
 use super::{
-    Result,
+    Error, Result,
     fabric::{Answers, Config, Fabric},
     listener::{Listener, Serve},
     netlink::End,
@@ -106,6 +111,7 @@ impl Topology {
             };
             fabrics.push(Fabric::start(&fabric, FABRIC_DEVICE, config)?);
         }
+        settle(&nva, &nics)?;
         Ok(Self { fabrics, nva, nics })
     }
 
@@ -181,6 +187,26 @@ fn prepare(nva: &Namespace, plan: &Plan) -> Result<()> {
             ("ipv6/conf/default/router_solicitations", "0"),
         ],
     )
+}
+
+/// Waits until the kernel has noticed every carrier: it does so later (net/core/link_watch.c), and then gives the NIC its
+/// link-local address.
+fn settle(nva: &Namespace, nics: &[Nic]) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        let listed = nva.run(|| fs::read_to_string("/proc/thread-self/net/if_inet6"))?;
+        let listed = listed.map_err(|e| Error::system("read /proc/net/if_inet6", e))?;
+        let has_link_local = |nic: &Nic| {
+            listed.lines().any(|line| line.starts_with("fe80") && line.ends_with(&format!(" {}", nic.name)))
+        };
+        if nics.iter().all(has_link_local) {
+            return Ok(());
+        }
+        if start.elapsed() > Duration::from_secs(5) {
+            return Err(Error::Invalid("the NICs did not come up within 5 s".to_owned()));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 fn nic(index: usize, plan: &Plan) -> Nic {

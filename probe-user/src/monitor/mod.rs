@@ -86,6 +86,8 @@ pub struct Monitor {
     forgot_ns: u64,
     /// Reasons for a degraded observer that will not go away.
     lasting: Vec<Reason>,
+    /// Failing verdicts whose cause was told.
+    told: std::collections::BTreeMap<probe::SeriesKey, Verdict>,
     /// The fixes of the last report, in the abstract.
     plans: Vec<PolicyFix>,
     batch: Vec<Observation>,
@@ -140,6 +142,7 @@ impl Monitor {
             lost: 0,
             forgot_ns: boot_ns(),
             lasting: Vec::new(),
+            told: std::collections::BTreeMap::new(),
             plans: Vec::new(),
             batch: Vec::with_capacity(BATCH),
             happened: Vec::new(),
@@ -258,23 +261,30 @@ impl Monitor {
     /// Says what the models found, with a finding for every series that turned bad.
     async fn say(&mut self, said: &mut Vec<Event>) {
         let happened = std::mem::take(&mut self.happened);
-        let mut turned_bad = Vec::new();
+        let mut judged = std::collections::BTreeSet::new();
         {
             let context = self.context();
             for event in &happened {
                 let series = |key: &probe::SeriesKey| self.tracker.get(key).map(|s| context.series(s));
                 said.extend(context.event(event, series));
-                if let probe::Event::Changed { series, to, .. } = event
-                    && !matches!(to, Verdict::Ok | Verdict::Pending)
-                {
-                    turned_bad.push(*series);
+                if let probe::Event::Judged { series, .. } = event {
+                    judged.insert(*series);
                 }
             }
         }
-        turned_bad.sort_unstable();
-        turned_bad.dedup();
-        for key in turned_bad {
+        for key in judged {
+            let Some(series) = self.tracker.get(&key) else { continue };
+            let verdict = series.verdict();
+            if verdict == Verdict::Ok {
+                self.told.remove(&key);
+                continue;
+            }
+            // A single attempt is no finding: the next one tells. And each fault is told once.
+            if !series.confirmed || self.told.get(&key) == Some(&verdict) {
+                continue;
+            }
             if let Some(finding) = self.finding(key).await {
+                self.told.insert(key, verdict);
                 said.push(Event::Finding { time: rfc3339(self.clock.wall_ns(boot_ns())), finding });
             }
         }
@@ -287,8 +297,7 @@ impl Monitor {
         let lookup = self.look_up(&facts, series).await;
         let document = self.context().series(series);
         let case = self.case(series, &document, &facts, lookup.as_ref());
-        // A single attempt is no finding here: the next one tells.
-        diagnose::one(&case).filter(|_| series.confirmed)
+        diagnose::one(&case)
     }
 
     fn context(&self) -> Context<'_> {
@@ -413,6 +422,17 @@ impl Monitor {
         }
         if failed > 0 {
             reason("map-full", format!("{failed} probes did not fit into the table"));
+        }
+        for attachment in self.observer.attachments() {
+            for (side, preference) in &attachment.behind {
+                reason(
+                    "behind-foreign-filter",
+                    format!(
+                        "{}: a foreign filter of preference {preference} stands before ours at {side:?}; packets that it ends are not seen",
+                        attachment.name
+                    ),
+                );
+            }
         }
         for (ifindex, text) in self.observer.uncovered() {
             reason("uncovered", format!("{} is not observed: {text}", self.names.get(ifindex)));

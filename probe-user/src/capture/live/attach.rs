@@ -56,6 +56,8 @@ pub struct Attachment {
     pub tc: Tc,
     /// Why these modes.
     pub note: String,
+    /// Foreign filters that stand in front of ours: side and preference.
+    pub behind: Vec<(Side, u16)>,
     /// Whether the clsact qdisc is ours.
     pub created_clsact: bool,
     held: Vec<Held>,
@@ -86,6 +88,7 @@ pub(super) async fn attach(
         ingress: Ingress::Tc,
         tc: Tc::Tcx,
         note: String::new(),
+        behind: Vec::new(),
         created_clsact: false,
         held: Vec::new(),
     };
@@ -183,9 +186,10 @@ async fn attach_tc(
     if needed {
         clsact::add(&attachment.name).map_err(|error| failed(attachment, error.to_string()))?;
     }
-    let link = clsact::attach(tc.handle, classifier, &attachment.name, attachment.ifindex, side)
+    let (link, in_front) = clsact::attach(tc.handle, classifier, &attachment.name, attachment.ifindex, side)
         .await
         .map_err(|error| failed(attachment, error.to_string()))?;
+    attachment.behind.extend(in_front.map(|priority| (side, priority)));
     attachment.held.push(Held::Tc(link));
     Ok(())
 }

@@ -51,19 +51,21 @@ pub fn add(name: &str) -> Result<(), ClsactError> {
     Ok(tc::qdisc_add_clsact(name)?)
 }
 
-/// Attaches with the lowest free preference.
+/// Attaches with the lowest free preference. Also tells the preference of a foreign filter in front, if there is one: it
+/// may end the chain before ours.
 pub async fn attach(
     handle: &Handle,
     program: &mut SchedClassifier,
     name: &str,
     ifindex: u32,
     side: Side,
-) -> Result<SchedClassifierLink, ClsactError> {
+) -> Result<(SchedClassifierLink, Option<u16>), ClsactError> {
     let filters = qdisc::filters(handle, ifindex, side).await.map_err(ClsactError::List)?;
     let priority = lowest_free(&filters).ok_or(ClsactError::Full)?;
+    let in_front = filters.iter().map(|filter| filter.priority).filter(|other| *other < priority).min();
     let options = TcAttachOptions::Netlink(NlOptions { priority, ..NlOptions::default() });
     let id = program.attach_with_options(name, attach_type(side), options)?;
-    Ok(program.take_link(id)?)
+    Ok((program.take_link(id)?, in_front))
 }
 
 fn lowest_free(filters: &[Filter]) -> Option<u16> {
