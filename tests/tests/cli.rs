@@ -101,7 +101,7 @@ fn doctor_says_it_in_the_first_line_and_in_the_exit_code() {
     let out = text(&doctor.stdout);
     let first = out.lines().next().unwrap_or_default();
     assert_eq!(first, "FAIL  eth1 10.4.3.101:8008: probe replies leave by eth0 (cause: route)");
-    assert!(out.contains("ip rule add from 10.4.3.101 to 168.63.129.16 lookup 202 priority 100"), "{out}");
+    assert!(out.contains("ip rule add from 10.4.3.101 to 168.63.129.16 lookup 201 priority 100"), "{out}");
     assert!(!out.contains('\x1b'), "no colour in a pipe");
     assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
     assert!(text(&doctor.stderr).starts_with("ready"), "{}", text(&doctor.stderr));

@@ -15,7 +15,7 @@ use nvaprobe_tests::{
 use probe_common::counters::Program;
 use probe_user::{
     capture::live::{Observer, Options, load::Sizes},
-    host::{links, netlink},
+    host::{self, netlink::Netlink},
     lab::{
         fabric::Running as Probing,
         listener::{Listener, Serve},
@@ -274,8 +274,8 @@ fn an_unread_ring_loses_verdicts_and_nothing_else() {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async {
-                let netlink = netlink::connect().expect("netlink");
-                let links = links::read(&netlink).await.expect("links");
+                let netlink = Netlink::open().expect("netlink");
+                let links = host::links().await.expect("links");
                 let judged = nics::judged(&["eth0".to_owned()], &links).expect("eth0");
                 let options = Options {
                     sources,

@@ -102,7 +102,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     }
     say("\nApplying the fix inside the lab:")?;
     for plan in &plans {
-        say(&indented(&fix::iproute2::fix(plan).text))?;
+        say(&indented(&commands(plan)))?;
         apply(&lab.topology.nva, plan)?;
     }
     say(&format!("\nObserving again for {} …\n", seconds(args.window)))?;
@@ -120,7 +120,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     if args.json {
         let story = Story {
             scenario: scenario.name.to_owned(),
-            fix: plans.iter().map(|plan| fix::iproute2::fix(plan).text).collect(),
+            fix: plans.iter().map(commands).collect(),
             after,
             load_balancer: seen,
             cured,
@@ -169,9 +169,20 @@ fn look(args: &Args, lab: &Lab) -> anyhow::Result<(Report, Vec<PolicyFix>)> {
     })?
 }
 
+/// The fix as text.
+fn commands(plan: &PolicyFix) -> String {
+    fix::render(plan).into_iter().next().map(|fix| fix.text).unwrap_or_default()
+}
+
 /// What the two commands of the fix do, over netlink: the lab needs no `ip` binary.
 fn apply(nva: &Namespace, plan: &PolicyFix) -> anyhow::Result<()> {
-    let route = Route::to(plan.to).via(plan.gateway).dev(&plan.nic).table(plan.table);
+    let mut route = Route::to(plan.to).via(plan.gateway).dev(&plan.nic).table(plan.table);
+    if plan.onlink {
+        route = route.onlink();
+    }
+    if plan.metric > 0 {
+        route = route.metric(plan.metric);
+    }
     let rule = plan.priority.map(|priority| Rule {
         from: Some(plan.from.into()),
         to: Some(plan.to),

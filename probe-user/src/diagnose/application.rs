@@ -1,41 +1,33 @@
-//! `timeout` and `closed-by-application`: the request was read, and the packets alone prove the rest.
+//! Causes `closed-by-application` and `timeout`: the handshake went well, the answer did not come. The
+//! packets alone prove both.
 
-use super::{Case, Failure, about, evidence, summary};
-use crate::report::document::{Finding, Reply};
+use super::{Case, Explanation, evidence};
+use crate::report::document::Verdict;
 
-/// Accepted, request seen, never answered.
-pub(super) fn timeout(case: &Case<'_>, failure: &Failure) -> Option<Finding> {
-    if !failure.timed_out {
-        return None;
-    }
-    let summary = format!(
-        "{} to {} on {} are accepted and read, and never answered: {}.",
-        summary::which(case),
-        summary::target(case),
-        case.series.nic,
-        summary::consequence(case),
-    );
-    let mut finding = about(case, failure, "timeout", summary::sentence(&summary));
-    finding
-        .evidence
-        .push(evidence("packets", "handshake and request seen, no answer by the limit".to_owned()));
-    Some(finding)
-}
-
-/// Closed without an answer after the request.
-pub(super) fn closed(case: &Case<'_>, failure: &Failure) -> Option<Finding> {
-    if !failure.closed_by_application {
-        return None;
-    }
-    let summary = format!(
-        "{} to {} on {} are read, then closed without an answer: {}.",
-        summary::which(case),
-        summary::target(case),
-        case.series.nic,
-        summary::consequence(case),
-    );
-    let mut finding = about(case, failure, "closed-by-application", summary::sentence(&summary));
-    let how = if failure.reply == Reply::Rst { "RST" } else { "FIN" };
-    finding.evidence.push(evidence("packets", format!("request seen, then {how} from the host")));
-    Some(finding)
+pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> {
+    let failures = &case.failures;
+    let (nic, place) = (&case.series.nic, case.place());
+    let (cause, happened) = match verdict {
+        Verdict::Refused if failures.closed_by_application => {
+            ("closed-by-application", "the application accepts and closes the connection without an answer")
+        }
+        Verdict::NoReply if failures.accepted_unanswered => {
+            ("timeout", "the application accepts the connection and never answers the request")
+        }
+        _ => return None,
+    };
+    let mut evidence = vec![evidence::of(
+        "packets",
+        format!(
+            "{} of {} probes on {nic}: handshake done, request seen, no answer",
+            failures.failed, failures.judged
+        ),
+    )];
+    evidence.extend(evidence::unread(case));
+    Some(Explanation {
+        cause,
+        summary: format!("Probes of {place} on {nic} fail: {happened}."),
+        evidence,
+        misroute: None,
+    })
 }

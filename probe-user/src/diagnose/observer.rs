@@ -18,7 +18,11 @@ pub(super) fn explain(observer: &Observer) -> Option<Finding> {
         port: None,
         intermittent: false,
         summary: "nvaprobe does not see everything here: verdicts may be missing.".to_owned(),
-        evidence: observer.reasons.iter().map(|reason| evidence("observer", reason.text.clone())).collect(),
+        evidence: observer
+            .reasons
+            .iter()
+            .map(|reason| evidence::of("observer", reason.text.clone()))
+            .collect(),
         fixes: Vec::new(),
     })
 }

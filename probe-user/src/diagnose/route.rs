@@ -1,105 +1,80 @@
-//! `route`: the reply was seen leaving by another device, and the routing tables say why.
+//! Cause `route`: the reply leaves by another device, and the routing table says so too.
 
-use super::{Case, Failure, about, evidence, summary};
+use std::net::IpAddr;
+
+use super::{Case, Explanation, evidence};
 use crate::{
-    fix,
-    host::{lookup::Outcome, routes::table_name},
-    report::document::{Finding, Reply, Verdict},
+    fix::Misroute,
+    host::{lookup::Chosen, selection::Choice},
+    report::document::Verdict,
+    source,
 };
 
-/// The packets give the verdict; rule and route only explain it. So a look-up that contradicts the packets is said, and
-/// is not made the explanation.
-pub(super) fn explain(case: &Case<'_>, failure: &Failure) -> Option<Finding> {
-    if failure.verdict != Verdict::Asymmetric {
+pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> {
+    if verdict != Verdict::Asymmetric {
         return None;
     }
-    let series = case.series;
-    let out = failure.out_nic.as_deref()?;
-    let mut finding = about(
-        case,
-        failure,
-        "route",
-        format!(
-            "Replies to {} on {} ({}) leave by {out}: the load balancer ignores them{}.",
-            summary::which(case),
-            series.nic,
-            summary::target(case),
-            if case.failures.last_ok { "" } else { " and takes this instance for down" },
-        ),
-    );
-    finding.evidence.push(evidence("packets", packets(case, failure)));
-    if failure.reply == Reply::Rst {
-        finding.evidence.push(evidence(
-            "packets",
-            format!("the reply is a RST: nothing accepts connections on {} either", summary::target(case)),
-        ));
+    let lookup = case.lookup?;
+    // Linux binds replies to a link-local peer to the device they came in by: no route can misdirect them.
+    if matches!(lookup.query.to, IpAddr::V6(v6) if v6.is_unicast_link_local()) {
+        return None;
     }
-    let name = |ifindex| case.facts.name(ifindex);
-    let Some(lookup) = case.lookup else {
-        finding.evidence.push(evidence("route", "the routing tables could not be asked".to_owned()));
-        return Some(finding);
-    };
-    match &lookup.outcome {
-        Outcome::Leaves { device, gateway, table, route, rule } => {
-            let device = nic_name(case, *device);
-            let agrees = device == out;
-            let what = if let Some(route) = route {
-                format!("{}, table {}", route.text(name), table_name(*table))
-            } else {
-                let via = gateway.map(|gateway| format!(" via {gateway}")).unwrap_or_default();
-                format!("{} leaves{via} dev {device}, table {}", lookup.to, table_name(*table))
-            };
-            if agrees {
-                finding.evidence.push(evidence("route", what));
-            } else {
-                // Changed since, or the socket is steered by a mark or a bound device.
-                "unknown".clone_into(&mut finding.cause);
-                finding.evidence.push(evidence(
-                    "route",
-                    format!(
-                        "the table now says otherwise: {what}; it changed since, or marks or a bound socket steer the reply"
-                    ),
-                ));
-            }
-            match rule {
-                Some(rule) => finding.evidence.push(evidence("rule", rule.text())),
-                None => finding.evidence.push(evidence(
-                    "rule",
-                    format!("which rule picks table {} cannot be told for sure", table_name(*table)),
-                )),
-            }
-            if agrees || case.failures.failing() {
-                finding.fixes = fix::for_route(case, lookup);
-            }
-        }
-        Outcome::Refused(error) => {
-            "unknown".clone_into(&mut finding.cause);
-            finding.evidence.push(evidence(
-                "route",
-                format!("the kernel now refuses {} → {}: {error}", lookup.from, lookup.to),
-            ));
-        }
+    let chosen = lookup.chosen()?;
+    if !agrees(case, chosen) {
+        return None;
     }
-    Some(finding)
+    let mut evidence = evidence::misrouted_packets(case);
+    evidence.extend(evidence::lookup(case));
+    evidence.extend(evidence::unread(case));
+    Some(Explanation { cause: "route", summary: summary(case), evidence, misroute: misroute(case, chosen) })
 }
 
-/// The logical NIC's name of a device.
-fn nic_name(case: &Case<'_>, device: u32) -> String {
-    case.facts.name(crate::host::links::nic(device, &case.facts.links))
+/// What the load balancer makes of it, in one sentence.
+pub(super) fn summary(case: &Case<'_>) -> String {
+    let nic = &case.series.nic;
+    let out = evidence::out_nic(case).unwrap_or_else(|| "another device".to_owned());
+    let place = case.place();
+    if case.failures.intermittent {
+        let (failed, judged) = (case.failures.failed, case.failures.judged);
+        return format!(
+            "{failed} of {judged} replies to probes on {nic} ({place}) leave by {out}: the load balancer ignores \
+             those and marks this instance down now and then."
+        );
+    }
+    format!(
+        "Replies to probes on {nic} ({place}) leave by {out}: the load balancer ignores them and marks this \
+         instance down."
+    )
 }
 
-fn packets(case: &Case<'_>, failure: &Failure) -> String {
-    let what = match failure.reply {
-        Reply::SynAck => "SYN-ACK",
-        Reply::Rst => "RST",
-        Reply::Data => "answer",
-        Reply::Icmp => "ICMP error",
-        Reply::None => "reply",
+/// Whether the table leads where the packets were seen to go.
+pub(super) fn agrees(case: &Case<'_>, chosen: &Chosen) -> bool {
+    let seen = case.failures.out_devices.iter().map(|(device, _)| device).chain(&case.series.out_nic);
+    let multipath = chosen.matched.iter().flat_map(|route| &route.next_hops);
+    let hops: Vec<_> = std::iter::once(&chosen.hop).chain(multipath).collect();
+    seen.into_iter().any(|device| {
+        hops.iter().any(|hop| {
+            let carried = case.facts.is_some_and(|facts| {
+                facts
+                    .links
+                    .by_name(device)
+                    .is_some_and(|link| facts.links.carried_by(hop.link, facts.links.logical_nic(link.index)))
+            });
+            carried || hop.device == *device
+        })
+    })
+}
+
+fn misroute(case: &Case<'_>, chosen: &Chosen) -> Option<Misroute> {
+    let rule = match &case.lookup?.rule {
+        Choice::Rule(rule) => Some(rule.clone()),
+        _ => None,
     };
-    let seen: Vec<String> = case
-        .out_nics
-        .iter()
-        .map(|(nic, count)| format!("{count} of {} left by {nic}", case.failures.judged))
-        .collect();
-    format!("SYN in by {}, {what} out by another device: {}", case.series.nic, seen.join(", "))
+    Some(Misroute {
+        nic: case.series.nic.clone(),
+        from: case.series.target.parse().ok()?,
+        to: source::parse(&case.series.source).ok()?,
+        rule,
+        route: chosen.matched.clone(),
+    })
 }

@@ -1,127 +1,180 @@
-//! The fix in the abstract: packets from the NIC's own address to the source use a table of their own, whose route
-//! goes out of that NIC. It satisfies strict rp_filter, too.
+//! Which table, which priority: found so that several NICs fit together and with what is there.
 
-use std::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
 
-use ipnet::IpNet;
-
+use super::{Misroute, PolicyFix, gateway};
 use crate::host::{
     Facts,
-    lookup::{Lookup, Outcome},
-    routes::Route,
-    rules,
+    routes::{RouteKind, net_text},
+    rules::{Action, Rule},
+    selection::{Fit, Packet, fit},
 };
 
-/// Tables are numbered from here: above what distributions and cloud agents use by default.
+/// The number that most guides use; the search for a free one starts here.
 const FIRST_TABLE: u32 = 201;
-/// Tables 253 to 255 are the kernel's.
+/// One-byte table numbers work with every tool; 253 to 255 are reserved.
 const LAST_TABLE: u32 = 252;
+/// Priority wanted for a new rule, when nothing forces a lower one.
+const WANTED_PRIORITY: u32 = 100;
 
-/// A policy rule and the route it leads to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyFix {
-    pub nic: String,
-    /// The address probed.
-    pub from: IpAddr,
-    /// The source: an address or a prefix.
-    pub to: IpNet,
-    pub gateway: IpAddr,
-    /// The gateway is not in any route of this NIC: Azure's is the first address of the subnet.
-    pub gateway_assumed: bool,
-    pub table: u32,
-    /// `None` when a rule leads to the table already, and only its route is wrong.
-    pub priority: Option<u32>,
+/// Why no fix can be offered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoFix {
+    #[error("no fix offered: {0} was not read, and a fix must not collide with it")]
+    NotRead(&'static str),
+    #[error("no fix offered: there is no device {0} any more")]
+    NoNic(String),
+    #[error("no fix offered: no gateway is known on {0}; add a policy route to {1} by hand")]
+    NoGateway(String, String),
+    #[error("no fix offered: no routing table from 201 to 252 is free")]
+    NoTable,
+    #[error("no fix offered: rule '{0}' comes first whatever is added; change that rule")]
+    NoPriority(String),
+    #[error("no fix offered: the source {1} and the address {0} are of different families")]
+    Families(std::net::IpAddr, ipnet::IpNet),
 }
 
-impl PolicyFix {
-    /// Works the fix out for this host; `None` where policy routing is not the cure (a link-local source is bound to
-    /// the NIC already) or a fact is missing.
-    pub fn plan(facts: &Facts, nic: &str, lookup: &Lookup, source: &str) -> Option<Self> {
-        let ifindex = facts.links.iter().find(|link| link.name == nic)?.ifindex;
-        if matches!(lookup.to, IpAddr::V6(v6) if v6.is_unicast_link_local()) {
-            return None;
+/// What has been handed out while planning.
+#[derive(Default)]
+struct Taken {
+    tables: BTreeMap<(u32, bool), u32>,
+    priorities: BTreeSet<u32>,
+}
+
+/// One answer for each misroute, in order. Misroutes of one NIC share a table; equal ones share the fix.
+pub fn plan(facts: &Facts, misroutes: &[Misroute]) -> Vec<Result<PolicyFix, NoFix>> {
+    let mut taken = Taken::default();
+    let mut planned: Vec<Result<PolicyFix, NoFix>> = Vec::new();
+    for misroute in misroutes {
+        let known = planned
+            .iter()
+            .flatten()
+            .find(|fix| (&fix.nic, fix.from, fix.to) == (&misroute.nic, misroute.from, misroute.to));
+        let fix = match known {
+            Some(fix) => Ok(fix.clone()),
+            None => one(facts, misroute, &mut taken),
+        };
+        planned.push(fix);
+    }
+    planned
+}
+
+fn one(facts: &Facts, misroute: &Misroute, taken: &mut Taken) -> Result<PolicyFix, NoFix> {
+    let Misroute { nic, from, to, .. } = misroute;
+    for what in ["addresses", "rules", "routes"] {
+        if !facts.knows(what) {
+            return Err(NoFix::NotRead(what));
         }
-        let to = crate::source::parse(source)
-            .ok()
-            .filter(|net| net.contains(&lookup.to))
-            .unwrap_or_else(|| IpNet::from(lookup.to));
-        let (gateway, gateway_assumed) = gateway(facts, ifindex, lookup.from)?;
-        // A rule of its own that leads to a table with the wrong device: mend the table.
-        if let Outcome::Leaves { table, rule: Some(rule), .. } = &lookup.outcome {
-            let own = rule.from.is_some_and(|from| from.contains(&lookup.from)) && *table <= LAST_TABLE;
-            if own {
-                return Some(Self {
-                    nic: nic.to_owned(),
-                    from: lookup.from,
-                    to,
-                    gateway,
-                    gateway_assumed,
-                    table: *table,
-                    priority: None,
-                });
-            }
-        }
-        Some(Self {
-            nic: nic.to_owned(),
-            from: lookup.from,
-            to,
-            gateway,
-            gateway_assumed,
-            table: free_table(facts, ifindex)?,
-            priority: Some(free_priority(facts, lookup)?),
-        })
     }
-}
-
-/// The gateway on the NIC's own subnet: of its default route in any table, of another route of its, else the first
-/// address of the subnet, which is Azure's gateway
-/// (<https://learn.microsoft.com/azure/virtual-network/virtual-networks-faq>: the first three are reserved).
-fn gateway(facts: &Facts, ifindex: u32, from: IpAddr) -> Option<(IpAddr, bool)> {
-    let subnets: Vec<IpNet> = facts
-        .addresses
-        .iter()
-        .filter(|address| address.ifindex == ifindex && address.net.addr().is_ipv4() == from.is_ipv4())
-        .map(|address| address.net)
-        .collect();
-    let via = |route: &&Route| {
-        route.device == Some(ifindex)
-            && route.gateway.is_some_and(|gateway| {
-                gateway.is_ipv4() == from.is_ipv4()
-                    && (subnets.iter().any(|net| net.contains(&gateway)) || is_link_local(gateway))
-            })
+    if from.is_ipv4() != to.addr().is_ipv4() {
+        return Err(NoFix::Families(*from, *to));
+    }
+    let link = facts.links.by_name(nic).ok_or_else(|| NoFix::NoNic(nic.clone()))?;
+    let index = facts.links.logical_nic(link.index);
+    let gateway =
+        gateway::of(facts, index, *from, to).ok_or_else(|| NoFix::NoGateway(nic.clone(), net_text(to)))?;
+    let (table, metric, priority) = if let Some((table, metric)) = own_table(facts, misroute) {
+        (table, metric, None)
+    } else {
+        let priority = free_priority(facts, misroute, &taken.priorities)?;
+        let key = (index, from.is_ipv6());
+        let table = match taken.tables.get(&key) {
+            Some(table) => *table,
+            None => free_table(facts, taken).ok_or(NoFix::NoTable)?,
+        };
+        taken.tables.insert(key, table);
+        taken.priorities.insert(priority);
+        (table, 0, Some(priority))
     };
-    let of = |route: &Route| route.gateway.map(|gateway| (gateway, false));
-    let routes = || facts.routes.iter().filter(via);
-    if let Some(found) = routes().find(|route| route.destination.prefix_len() == 0).and_then(of) {
-        return Some(found);
-    }
-    if let Some(found) = routes().next().and_then(of) {
-        return Some(found);
-    }
-    let own = subnets.iter().find(|net| net.contains(&from)).or_else(|| subnets.first())?;
-    let first = own.hosts().next()?;
-    (first != from && own.prefix_len() < own.max_prefix_len()).then_some((first, true))
+    Ok(PolicyFix {
+        nic: nic.clone(),
+        from: *from,
+        to: *to,
+        gateway: gateway.address,
+        gateway_assumed: gateway.assumed,
+        onlink: gateway.onlink,
+        table,
+        metric,
+        priority,
+    })
 }
 
-fn is_link_local(address: IpAddr) -> bool {
-    matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())
+/// The table that a rule for just this address leads to already, if nobody else uses it: then only its route
+/// is wrong. With the metric of the route to be replaced.
+fn own_table(facts: &Facts, misroute: &Misroute) -> Option<(u32, u32)> {
+    let rule = misroute.rule.as_ref()?;
+    let Action::Table(table) = rule.action else { return None };
+    if matches!(table, 0 | 253..=255) || !only_from(rule, misroute) {
+        return None;
+    }
+    let others = facts.rules.iter().any(|other| {
+        other.ipv6 == rule.ipv6 && other.action == Action::Table(table) && !only_from(other, misroute)
+    });
+    if others || facts.links.iter().any(|link| link.vrf_table == Some(table)) {
+        return None;
+    }
+    let replaced = misroute.route.as_ref().filter(|route| route.destination == misroute.to);
+    Some((table, replaced.map_or(0, |route| route.metric)))
 }
 
-/// A table that no route and no rule uses; starting at the NIC's own number keeps the tables of several NICs apart.
-fn free_table(facts: &Facts, ifindex: u32) -> Option<u32> {
-    let used = |table: u32| {
-        facts.routes.iter().any(|route| route.table == table)
-            || facts.rules.iter().any(|rule| rule.table == table)
+fn only_from(rule: &Rule, misroute: &Misroute) -> bool {
+    !rule.invert
+        && rule
+            .from
+            .is_some_and(|net| net.prefix_len() == net.max_prefix_len() && net.addr() == misroute.from)
+        && rule.to.is_none_or(|to| to.contains(&misroute.to))
+}
+
+/// A priority that comes before every rule that could catch the reply, the local table's excepted.
+fn free_priority(facts: &Facts, misroute: &Misroute, taken: &BTreeSet<u32>) -> Result<u32, NoFix> {
+    let first =
+        facts.rules.iter().filter(|rule| catches(facts, rule, misroute)).min_by_key(|rule| rule.priority);
+    let highest = match first {
+        Some(rule) => WANTED_PRIORITY.min(rule.priority.saturating_sub(1)),
+        None => WANTED_PRIORITY,
     };
-    let position = facts.links.iter().filter(|link| link.ifindex < ifindex && !link.loopback).count() as u32;
-    let start = FIRST_TABLE + position % (LAST_TABLE - FIRST_TABLE + 1);
-    (start..=LAST_TABLE).chain(FIRST_TABLE..start).find(|table| !used(*table))
-}
-
-/// A priority in front of every rule that could catch the reply: 100 if that wins, else the next lower free one.
-fn free_priority(facts: &Facts, lookup: &Lookup) -> Option<u32> {
-    let lowest = rules::lowest_catching(&facts.rules, lookup.from, lookup.to).unwrap_or(32766);
-    (1..=100.min(lowest.saturating_sub(1)))
+    let used = |priority: &u32| {
+        taken.contains(priority)
+            || facts.rules.iter().any(|r| r.priority == *priority && r.ipv6 == misroute.from.is_ipv6())
+    };
+    (1..=highest)
         .rev()
-        .find(|priority| facts.rules.iter().all(|rule| rule.priority != *priority))
+        .find(|priority| !used(priority))
+        .ok_or_else(|| NoFix::NoPriority(first.map(|rule| rule.text(&facts.tables)).unwrap_or_default()))
+}
+
+/// Whether a rule could decide the reply (or a reply to some address of a prefix) before a later one.
+fn catches(facts: &Facts, rule: &Rule, misroute: &Misroute) -> bool {
+    if let Action::Table(table) = rule.action {
+        // The local table only delivers; a table without a way to the source lets the walk go on.
+        let leads = facts.routes.iter().any(|route| {
+            route.table == table
+                && !matches!(
+                    route.kind,
+                    RouteKind::Local | RouteKind::Broadcast | RouteKind::Multicast | RouteKind::Throw
+                )
+                && (route.destination.contains(&misroute.to) || misroute.to.contains(&route.destination))
+        });
+        if !leads {
+            return false;
+        }
+    }
+    // A mark is set by rules that are not known here, so a rule for a mark may catch replies as well.
+    let unmarked = Rule { mark: None, ..rule.clone() };
+    let fits = |to| {
+        let packet = Packet { from: Some(misroute.from), to, oif: None, mark: 0, port: None };
+        fit(&unmarked, &packet) != Fit::No
+    };
+    let inside = rule.to.filter(|to| misroute.to.contains(to)).map(|to| to.addr());
+    fits(misroute.to.addr()) || inside.is_some_and(fits)
+}
+
+fn free_table(facts: &Facts, taken: &Taken) -> Option<u32> {
+    (FIRST_TABLE..=LAST_TABLE).find(|table| {
+        !taken.tables.values().any(|used| used == table)
+            && !facts.routes.iter().any(|route| route.table == *table)
+            && !facts.rules.iter().any(|rule| rule.action == Action::Table(*table))
+            && !facts.links.iter().any(|link| link.vrf_table == Some(*table))
+            && !facts.tables.is_named(*table)
+    })
 }

@@ -1,74 +1,62 @@
-//! The route netlink connection. rtnetlink's API breaks every minor version, so nothing above `host` sees it.
+//! The netlink connection: the only place that opens rtnetlink.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
-use rtnetlink::{Handle, MulticastGroup, new_connection, new_multicast_connection};
-use thiserror::Error;
+use futures_util::{Stream, TryStreamExt};
+use rtnetlink::{Handle, packet_core::ErrorMessage};
+use tokio::task::JoinHandle;
 
-#[derive(Debug, Error)]
-pub enum NetlinkError {
-    #[error("cannot open a netlink socket: {0}")]
-    Open(#[from] std::io::Error),
-    #[error("netlink refused to list {what}: {source}")]
-    Request { what: &'static str, source: rtnetlink::Error },
-    #[error("netlink did not answer within 5 s when asked for {0}")]
-    Silent(&'static str),
-}
+/// The kernel answers at once or not at all; a reply that cannot be decoded never comes.
+const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A connection to the network namespace of the thread that opened it.
-#[derive(Clone, Debug)]
+/// A connection bound to the network namespace it was opened in.
 pub struct Netlink {
     pub handle: Handle,
+    driver: JoinHandle<()>,
 }
 
-/// Opens a connection; its task runs on the current tokio runtime.
-pub fn connect() -> Result<Netlink, NetlinkError> {
-    let (connection, handle, _) = new_connection()?;
-    tokio::spawn(connection);
-    Ok(Netlink { handle })
-}
-
-/// Runs one request with a bound: a lost netlink message must not hang a report.
-pub(super) async fn within<T>(
-    what: &'static str,
-    request: impl Future<Output = Result<T, rtnetlink::Error>>,
-) -> Result<T, NetlinkError> {
-    match tokio::time::timeout(Duration::from_secs(5), request).await {
-        Ok(result) => result.map_err(|source| NetlinkError::Request { what, source }),
-        Err(_) => Err(NetlinkError::Silent(what)),
+impl Netlink {
+    /// Opens a connection in the current thread's network namespace.
+    pub fn open() -> io::Result<Self> {
+        let (connection, handle, _messages) = rtnetlink::new_connection()?;
+        Ok(Self { handle, driver: tokio::spawn(connection) })
     }
 }
 
-/// Tells when links or addresses change.
+impl Drop for Netlink {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// Why a request failed.
 #[derive(Debug)]
-pub struct Watch {
-    changes: tokio::sync::mpsc::Receiver<()>,
+pub(super) enum Failure {
+    /// The kernel refused, with this errno (positive).
+    Errno(i32),
+    /// Anything else: no answer, an answer that makes no sense.
+    Other(String),
 }
 
-impl Watch {
-    /// Subscribes in the calling thread's network namespace.
-    pub fn start() -> Result<Self, NetlinkError> {
-        use futures_util::StreamExt;
-        let (connection, handle, mut messages) = new_multicast_connection(&[MulticastGroup::Link])?;
-        tokio::spawn(connection);
-        // One waiting notice is enough: whoever hears it reads everything anew. A message lost to a full socket
-        // (ENOBUFS) therefore only delays; the next one catches up.
-        let (notify, changes) = tokio::sync::mpsc::channel(1);
-        tokio::spawn(async move {
-            let _keep = handle;
-            while messages.next().await.is_some() {
-                if let Err(tokio::sync::mpsc::error::TrySendError::Closed(())) = notify.try_send(()) {
-                    return;
-                }
-            }
-        });
-        Ok(Self { changes })
-    }
-
-    /// Waits for the next change; for ever when the subscription has ended.
-    pub async fn changed(&mut self) {
-        if self.changes.recv().await.is_none() {
-            std::future::pending::<()>().await;
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Errno(errno) => io::Error::from_raw_os_error(*errno).fmt(f),
+            Self::Other(text) => f.write_str(text),
         }
+    }
+}
+
+/// Every message of a dump, or of an answer.
+pub(super) async fn collect<T>(
+    stream: impl Stream<Item = Result<T, rtnetlink::Error>>,
+) -> Result<Vec<T>, Failure> {
+    match tokio::time::timeout(PATIENCE, stream.try_collect()).await {
+        Ok(Ok(messages)) => Ok(messages),
+        Ok(Err(rtnetlink::Error::NetlinkError(ErrorMessage { code: Some(code), .. }))) => {
+            Err(Failure::Errno(code.get().saturating_abs()))
+        }
+        Ok(Err(error)) => Err(Failure::Other(error.to_string())),
+        Err(_) => Err(Failure::Other("netlink gave no answer within 2 s".to_owned())),
     }
 }

@@ -1,158 +1,250 @@
 //! Routes of every table.
 
-use std::{fmt, net::IpAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use futures_util::TryStreamExt;
 use ipnet::IpNet;
 use rtnetlink::{
     RouteMessageBuilder,
     packet_route::{
         AddressFamily,
-        route::{RouteAddress, RouteAttribute, RouteMessage, RouteProtocol, RouteScope, RouteType, RouteVia},
+        route::{RouteAddress, RouteAttribute, RouteMessage, RouteType, RouteVia},
     },
 };
 
-use super::netlink::{Netlink, NetlinkError, within};
+use super::{
+    links::Links,
+    netlink::{Netlink, collect},
+    tables::TableNames,
+};
 
-/// RT_TABLE_LOCAL, RT_TABLE_MAIN, RT_TABLE_DEFAULT (linux/rtnetlink.h).
-pub const TABLE_LOCAL: u32 = 255;
-pub const TABLE_MAIN: u32 = 254;
-pub const TABLE_DEFAULT: u32 = 253;
+/// What a route does with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouteKind {
+    Unicast,
+    Local,
+    Broadcast,
+    Anycast,
+    Multicast,
+    Blackhole,
+    Unreachable,
+    Prohibit,
+    Throw,
+    Other,
+}
+
+impl RouteKind {
+    const fn word(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Unicast | Self::Other => return None,
+            Self::Local => "local",
+            Self::Broadcast => "broadcast",
+            Self::Anycast => "anycast",
+            Self::Multicast => "multicast",
+            Self::Blackhole => "blackhole",
+            Self::Unreachable => "unreachable",
+            Self::Prohibit => "prohibit",
+            Self::Throw => "throw",
+        })
+    }
+}
+
+/// One way that a route leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextHop {
+    /// ifindex of the device.
+    pub link: u32,
+    pub device: String,
+    pub gateway: Option<IpAddr>,
+}
+
+impl NextHop {
+    fn text(&self, v4: bool) -> String {
+        match self.gateway {
+            Some(gateway @ IpAddr::V6(_)) if v4 => format!("via inet6 {gateway} dev {}", self.device),
+            Some(gateway) => format!("via {gateway} dev {}", self.device),
+            None => format!("dev {}", self.device),
+        }
+    }
+}
 
 /// One route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The destination prefix.
-    pub destination: IpNet,
-    pub gateway: Option<IpAddr>,
-    /// ifindex it leaves by; `None` for types that go nowhere, and for multipath.
-    pub device: Option<u32>,
     pub table: u32,
-    pub metric: Option<u32>,
-    /// Who installed it, as `ip route` prints it.
-    pub protocol: String,
-    /// `unicast`, `unreachable`, `blackhole`, …
-    pub kind: String,
-    /// `link` for on-link routes.
-    pub on_link: bool,
-    pub source: Option<IpAddr>,
-    /// Next hops of a multipath route: device and gateway.
-    pub next_hops: Vec<(u32, Option<IpAddr>)>,
-}
-
-/// A table's name as iproute2 prints it.
-pub fn table_name(table: u32) -> String {
-    match table {
-        TABLE_LOCAL => "local".to_owned(),
-        TABLE_MAIN => "main".to_owned(),
-        TABLE_DEFAULT => "default".to_owned(),
-        other => other.to_string(),
-    }
+    pub kind: RouteKind,
+    pub destination: IpNet,
+    /// IPv6 only: the route holds for these source addresses.
+    pub source: Option<IpNet>,
+    /// Empty for `blackhole` and its like; several for multipath.
+    pub next_hops: Vec<NextHop>,
+    pub preferred_source: Option<IpAddr>,
+    /// `RTPROT_*`: who added it.
+    pub protocol: u8,
+    /// `RT_SCOPE_*`: 0 universe, 253 link, 254 host.
+    pub scope: u8,
+    pub metric: u32,
 }
 
 impl Route {
-    /// As `ip route` prints it; `name` turns an ifindex into a device name.
-    pub fn text(&self, name: impl Fn(u32) -> String) -> String {
-        use fmt::Write;
-        let mut text = String::new();
-        if self.kind != "unicast" {
-            text.push_str(&self.kind);
-            text.push(' ');
+    /// The route in the words of `ip route`, without its table.
+    pub fn text(&self) -> String {
+        let v4 = self.destination.addr().is_ipv4();
+        let mut words = Vec::new();
+        words.extend(self.kind.word().map(str::to_owned));
+        words.push(if self.destination.prefix_len() == 0 {
+            "default".to_owned()
+        } else {
+            net_text(&self.destination)
+        });
+        words.extend(self.source.as_ref().map(|source| format!("from {}", net_text(source))));
+        if let [only] = &*self.next_hops {
+            words.push(only.text(v4));
         }
-        // Writing to a String cannot fail.
-        let _ = match self.destination.prefix_len() {
-            0 => write!(text, "default"),
-            len if len == self.destination.max_prefix_len() => write!(text, "{}", self.destination.addr()),
-            _ => write!(text, "{}", self.destination),
-        };
-        if let Some(gateway) = self.gateway {
-            let _ = write!(text, " via {gateway}");
+        // `ip route` hides what the administrator adds (`boot`).
+        if !matches!(self.protocol, 0 | 3) {
+            words.push(format!("proto {}", protocol_name(self.protocol)));
         }
-        if let Some(device) = self.device {
-            let _ = write!(text, " dev {}", name(device));
+        match self.scope {
+            253 if v4 => words.push("scope link".to_owned()),
+            254 if v4 => words.push("scope host".to_owned()),
+            _ => {}
         }
-        for (device, gateway) in &self.next_hops {
-            let _ = write!(text, " nexthop");
-            if let Some(gateway) = gateway {
-                let _ = write!(text, " via {gateway}");
-            }
-            let _ = write!(text, " dev {}", name(*device));
+        words.extend(self.preferred_source.map(|source| format!("src {source}")));
+        if self.metric != 0 {
+            words.push(format!("metric {}", self.metric));
         }
-        let _ = write!(text, " proto {}", self.protocol);
-        if self.on_link {
-            text.push_str(" scope link");
+        if self.next_hops.len() > 1 {
+            words.extend(self.next_hops.iter().map(|hop| format!("nexthop {}", hop.text(v4))));
         }
-        if let Some(source) = self.source {
-            let _ = write!(text, " src {source}");
-        }
-        if let Some(metric) = self.metric {
-            let _ = write!(text, " metric {metric}");
-        }
-        text
+        words.join(" ")
+    }
+
+    /// The route and its table, as evidence.
+    pub fn evidence(&self, tables: &TableNames) -> String {
+        format!("{}, table {}", self.text(), tables.name(self.table))
+    }
+
+    /// Whether the route covers this packet.
+    pub fn covers(&self, from: Option<IpAddr>, to: IpAddr) -> bool {
+        self.destination.contains(&to)
+            && self.source.is_none_or(|source| from.is_some_and(|from| source.contains(&from)))
     }
 }
 
-/// Lists the routes of every table, IPv4 and IPv6.
-pub async fn read(netlink: &Netlink) -> Result<Vec<Route>, NetlinkError> {
-    let mut routes = Vec::new();
-    let v4 = RouteMessageBuilder::<std::net::Ipv4Addr>::new().build();
-    let v6 = RouteMessageBuilder::<std::net::Ipv6Addr>::new().build();
-    for mut message in [v4, v6] {
-        // A dump's table filter would hide all but one table.
-        message.header.table = 0;
-        let request = netlink.handle.route().get(message).execute().try_collect::<Vec<_>>();
-        routes.extend(within("routes", request).await?.iter().filter_map(route));
-    }
-    Ok(routes)
+/// A prefix as `ip` prints it: a host prefix without its length.
+pub fn net_text(net: &IpNet) -> String {
+    if net.prefix_len() == net.max_prefix_len() { net.addr().to_string() } else { net.to_string() }
 }
 
-/// A netlink route message; `None` when it has a family or an address that is not IP.
-pub(super) fn route(message: &RouteMessage) -> Option<Route> {
-    let unspecified: IpAddr = match message.header.address_family {
-        AddressFamily::Inet => IpAddr::from([0, 0, 0, 0]),
-        AddressFamily::Inet6 => IpAddr::from([0u16; 8]),
+/// Names of `RTPROT_*` as in iproute2's rt_protos.
+pub(super) fn protocol_name(protocol: u8) -> String {
+    match protocol {
+        1 => "redirect",
+        2 => "kernel",
+        3 => "boot",
+        4 => "static",
+        8 => "gated",
+        9 => "ra",
+        10 => "mrt",
+        11 => "zebra",
+        12 => "bird",
+        15 => "ntk",
+        16 => "dhcp",
+        18 => "keepalived",
+        42 => "babel",
+        99 => "openr",
+        186 => "bgp",
+        187 => "isis",
+        188 => "ospf",
+        189 => "rip",
+        192 => "eigrp",
+        other => return other.to_string(),
+    }
+    .to_owned()
+}
+
+/// Every route of both families.
+pub(super) async fn read(netlink: &Netlink, links: &Links) -> Result<Vec<Route>, String> {
+    let route = netlink.handle.route();
+    let mut messages = collect(route.get(RouteMessageBuilder::<Ipv4Addr>::new().build()).execute())
+        .await
+        .map_err(|error| error.to_string())?;
+    // A kernel without IPv6 (ipv6.disable=1) refuses; then there is none to list.
+    if let Ok(v6) = collect(route.get(RouteMessageBuilder::<Ipv6Addr>::new().build()).execute()).await {
+        messages.extend(v6);
+    }
+    Ok(messages.iter().filter_map(|message| from_message(message, links)).collect())
+}
+
+/// A netlink route; `None` for families that are not IP.
+pub(super) fn from_message(message: &RouteMessage, links: &Links) -> Option<Route> {
+    let header = &message.header;
+    let any = match header.address_family {
+        AddressFamily::Inet => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        AddressFamily::Inet6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         _ => return None,
     };
-    let mut destination = unspecified;
     let mut route = Route {
-        destination: IpNet::new(unspecified, 0).ok()?,
-        gateway: None,
-        device: None,
-        table: u32::from(message.header.table),
-        metric: None,
-        protocol: protocol(message.header.protocol),
-        kind: kind(message.header.kind),
-        on_link: message.header.scope == RouteScope::Link,
+        table: u32::from(header.table),
+        kind: kind(header.kind),
+        destination: IpNet::new(any, header.destination_prefix_length).ok()?,
         source: None,
         next_hops: Vec::new(),
+        preferred_source: None,
+        protocol: u8::from(header.protocol),
+        scope: u8::from(header.scope),
+        metric: 0,
     };
     for attribute in &message.attributes {
         match attribute {
-            RouteAttribute::Destination(address) => destination = ip(address)?,
-            RouteAttribute::Gateway(address) => route.gateway = ip(address),
-            RouteAttribute::Via(RouteVia::Inet6(address)) => route.gateway = Some(IpAddr::V6(*address)),
-            RouteAttribute::Via(RouteVia::Inet(address)) => route.gateway = Some(IpAddr::V4(*address)),
-            RouteAttribute::PrefSource(address) => route.source = ip(address),
-            RouteAttribute::Oif(device) => route.device = Some(*device),
-            RouteAttribute::Priority(metric) => route.metric = Some(*metric),
+            RouteAttribute::Destination(address) => {
+                if let Some(address) = ip(address) {
+                    route.destination = IpNet::new(address, header.destination_prefix_length).ok()?;
+                }
+            }
+            RouteAttribute::Source(address) if header.source_prefix_length > 0 => {
+                route.source =
+                    ip(address).and_then(|address| IpNet::new(address, header.source_prefix_length).ok());
+            }
+            RouteAttribute::PrefSource(address) => route.preferred_source = ip(address),
+            RouteAttribute::Priority(metric) => route.metric = *metric,
             RouteAttribute::Table(table) => route.table = *table,
             RouteAttribute::MultiPath(hops) => {
-                for hop in hops {
-                    let gateway = hop.attributes.iter().find_map(|attribute| match attribute {
-                        RouteAttribute::Gateway(address) => ip(address),
-                        _ => None,
-                    });
-                    route.next_hops.push((hop.interface_index, gateway));
-                }
+                route.next_hops.extend(
+                    hops.iter().filter_map(|hop| next_hop(&hop.attributes, Some(hop.interface_index), links)),
+                );
             }
             _ => {}
         }
     }
-    route.destination = IpNet::new(destination, message.header.destination_prefix_length).ok()?;
+    if route.next_hops.is_empty() {
+        route.next_hops.extend(next_hop(&message.attributes, None, links));
+    }
+    // The kernel lists the reject routes of IPv6 with `dev lo`, which leads nowhere.
+    if matches!(route.kind, RouteKind::Blackhole | RouteKind::Unreachable | RouteKind::Prohibit) {
+        route.next_hops.clear();
+    }
     Some(route)
 }
 
-fn ip(address: &RouteAddress) -> Option<IpAddr> {
+/// The next hop that attributes describe.
+pub(super) fn next_hop(attributes: &[RouteAttribute], link: Option<u32>, links: &Links) -> Option<NextHop> {
+    let mut link = link;
+    let mut gateway = None;
+    for attribute in attributes {
+        match attribute {
+            RouteAttribute::Oif(index) => link = Some(*index),
+            RouteAttribute::Gateway(address) => gateway = ip(address),
+            RouteAttribute::Via(RouteVia::Inet6(address)) => gateway = Some(IpAddr::V6(*address)),
+            RouteAttribute::Via(RouteVia::Inet(address)) => gateway = Some(IpAddr::V4(*address)),
+            _ => {}
+        }
+    }
+    let link = link?;
+    Some(NextHop { link, device: links.name(link), gateway })
+}
+
+pub(super) fn ip(address: &RouteAddress) -> Option<IpAddr> {
     match address {
         RouteAddress::Inet(v4) => Some(IpAddr::V4(*v4)),
         RouteAddress::Inet6(v6) => Some(IpAddr::V6(*v6)),
@@ -160,35 +252,17 @@ fn ip(address: &RouteAddress) -> Option<IpAddr> {
     }
 }
 
-/// Names of iproute2's etc/iproute2/rt_protos.
-fn protocol(protocol: RouteProtocol) -> String {
-    match protocol {
-        RouteProtocol::Kernel => "kernel".to_owned(),
-        RouteProtocol::Boot => "boot".to_owned(),
-        RouteProtocol::Static => "static".to_owned(),
-        RouteProtocol::Dhcp => "dhcp".to_owned(),
-        RouteProtocol::Ra => "ra".to_owned(),
-        RouteProtocol::IcmpRedirect => "redirect".to_owned(),
-        RouteProtocol::Zebra => "zebra".to_owned(),
-        RouteProtocol::Bird => "bird".to_owned(),
-        RouteProtocol::Bgp => "bgp".to_owned(),
-        RouteProtocol::Ospf => "ospf".to_owned(),
-        other => u8::from(other).to_string(),
-    }
-}
-
-fn kind(kind: RouteType) -> String {
+const fn kind(kind: RouteType) -> RouteKind {
     match kind {
-        RouteType::Unicast => "unicast",
-        RouteType::Local => "local",
-        RouteType::Broadcast => "broadcast",
-        RouteType::Anycast => "anycast",
-        RouteType::Multicast => "multicast",
-        RouteType::BlackHole => "blackhole",
-        RouteType::Unreachable => "unreachable",
-        RouteType::Prohibit => "prohibit",
-        RouteType::Throw => "throw",
-        _ => "other",
+        RouteType::Unicast => RouteKind::Unicast,
+        RouteType::Local => RouteKind::Local,
+        RouteType::Broadcast => RouteKind::Broadcast,
+        RouteType::Anycast => RouteKind::Anycast,
+        RouteType::Multicast => RouteKind::Multicast,
+        RouteType::BlackHole => RouteKind::Blackhole,
+        RouteType::Unreachable => RouteKind::Unreachable,
+        RouteType::Prohibit => RouteKind::Prohibit,
+        RouteType::Throw => RouteKind::Throw,
+        _ => RouteKind::Other,
     }
-    .to_owned()
 }

@@ -1,7 +1,7 @@
 //! From models and facts to the report document.
 
 use crate::{
-    diagnose::Failure,
+    diagnose::Failures,
     monitor::{clock::Clock, nics::Names},
     probe::{self, Series, SeriesKey},
     report::{
@@ -62,19 +62,21 @@ impl Context<'_> {
         }
     }
 
-    /// The latest failure of a series, named.
-    pub fn failure(&self, series: &Series) -> Option<Failure> {
-        let attempt = series.latest.get(&series.failing_verdict()?)?;
-        let judgement = attempt.judgement?;
-        Some(Failure {
-            verdict: judgement.verdict,
-            reply: judgement.reply,
-            out_nic: judgement.out_nic.map(|nic| self.names.get(nic)),
-            closed_by_application: judgement.closed_by_application,
-            timed_out: judgement.timed_out,
-            icmp: attempt.icmp_code,
-            retransmits: attempt.retransmits,
-        })
+    /// The failures of a series, as diagnosis wants them.
+    pub fn failures(&self, series: &Series) -> Failures {
+        let counted = series.failures();
+        let latest = series.failing_verdict().and_then(|verdict| series.latest.get(&verdict));
+        let judgement = latest.and_then(|attempt| attempt.judgement);
+        Failures {
+            failed: counted.failed,
+            judged: counted.judged,
+            recovered: counted.recovered(),
+            intermittent: counted.intermittent(),
+            out_devices: series.out_nics.iter().map(|(nic, count)| (self.names.get(*nic), *count)).collect(),
+            icmp: latest.and_then(|attempt| attempt.icmp_code),
+            closed_by_application: judgement.is_some_and(|judgement| judgement.closed_by_application),
+            accepted_unanswered: judgement.is_some_and(|judgement| judgement.timed_out),
+        }
     }
 
     /// A model's event as it is said; `None` when its series is gone.

@@ -26,10 +26,11 @@ use crate::{
     diagnose::{self, Case},
     fix::PolicyFix,
     host::{
-        Facts,
-        links::{self, Link},
-        lookup::{self, Lookup},
-        netlink::{self, Netlink, Watch},
+        self, Facts,
+        links::Links,
+        lookup::{Query, RouteLookup},
+        netlink::Netlink,
+        watch::Watch,
     },
     probe::{self, Series, Tracker},
     report::{
@@ -73,9 +74,10 @@ pub struct Monitor {
     settings: Settings,
     observer: Observer,
     tracker: Tracker,
-    netlink: Netlink,
+    /// Keeps the connection that the observer asks about qdiscs.
+    _netlink: Netlink,
     watch: Watch,
-    links: Vec<Link>,
+    links: Links,
     names: Names,
     judged: std::collections::BTreeSet<u32>,
     clock: Clock,
@@ -101,10 +103,10 @@ impl Monitor {
     pub async fn start(settings: Settings) -> anyhow::Result<Self> {
         privileges::check()?;
         let instance = Instance::take()?;
-        let netlink = netlink::connect()?;
+        let netlink = Netlink::open().context("cannot open a netlink socket")?;
         // Before the first listing, so that no change falls between.
         let watch = Watch::start()?;
-        let links = links::read(&netlink).await?;
+        let links = host::links().await?;
         let judged = nics::judged(&settings.nics, &links)?;
         let options = live::Options {
             sources: settings.sources.clone(),
@@ -116,7 +118,7 @@ impl Monitor {
         };
         let mut observer =
             Observer::load(options, netlink.handle.clone()).context("cannot load the BPF programs")?;
-        observer.map_devices(nics::mapping(&links))?;
+        observer.map_devices(nics::mapping(&links, &judged))?;
         if let Err(error) = observer.sync(&nics::targets(&links, &judged), true).await {
             observer.close().await;
             return Err(anyhow::Error::new(error).context("cannot observe"));
@@ -132,7 +134,7 @@ impl Monitor {
             settings,
             observer,
             tracker,
-            netlink,
+            _netlink: netlink,
             watch,
             links,
             names,
@@ -221,16 +223,16 @@ impl Monitor {
         // Several changes come at once; one look at the end of them is enough.
         tokio::time::sleep(Duration::from_millis(20)).await;
         let before: Vec<(u32, String)> = self.covered();
-        self.links = links::read(&self.netlink).await?;
+        self.links = host::links().await?;
         self.names.learn(&self.links);
         if self.settings.nics.is_empty() {
-            self.judged.extend(links::default_nics(&self.links));
+            self.judged.extend(nics::default(&self.links));
         } else if let Ok(judged) = nics::judged(&self.settings.nics, &self.links) {
             // A NIC that was deleted and made anew has a new ifindex.
             self.judged.extend(judged);
         }
         self.tracker.judge(self.judged.clone());
-        self.observer.map_devices(nics::mapping(&self.links))?;
+        self.observer.map_devices(nics::mapping(&self.links, &self.judged))?;
         self.observer.sync(&nics::targets(&self.links, &self.judged), false).await?;
         let after = self.covered();
         let time = rfc3339(self.clock.wall_ns(boot_ns()));
@@ -293,11 +295,11 @@ impl Monitor {
     /// The finding of one series as things stand.
     async fn finding(&self, key: probe::SeriesKey) -> Option<Finding> {
         let series = self.tracker.get(&key)?;
-        let facts = Facts::read(&self.netlink).await.ok()?;
+        let facts = Facts::read().await.ok()?;
         let lookup = self.look_up(&facts, series).await;
         let document = self.context().series(series);
         let case = self.case(series, &document, &facts, lookup.as_ref());
-        diagnose::one(&case)
+        diagnose::diagnose(&[case]).into_iter().next()
     }
 
     fn context(&self) -> Context<'_> {
@@ -309,26 +311,19 @@ impl Monitor {
         series: &Series,
         document: &'a crate::report::document::Series,
         facts: &'a Facts,
-        lookup: Option<&'a Lookup>,
+        lookup: Option<&'a RouteLookup>,
     ) -> Case<'a> {
-        Case {
-            series: document,
-            failures: series.failures(),
-            failure: self.context().failure(series),
-            lookup,
-            facts,
-            out_nics: series.out_nics.iter().map(|(nic, count)| (self.names.get(*nic), *count)).collect(),
-        }
+        Case { series: document, failures: self.context().failures(series), lookup, facts: Some(facts) }
     }
 
     /// Asks the kernel where replies go, for a series that fails by asymmetry.
-    async fn look_up(&self, facts: &Facts, series: &Series) -> Option<Lookup> {
+    async fn look_up(&self, facts: &Facts, series: &Series) -> Option<RouteLookup> {
         if series.failing_verdict() != Some(Verdict::Asymmetric) {
             return None;
         }
         let from = from_mapped(&series.key.local);
         let to = from_mapped(series.addresses.first()?);
-        lookup::reply(&self.netlink, facts, from, to, None).await.ok()
+        Some(facts.lookup(Query::reply(from, series.key.local_port, to, series.key.nic)).await)
     }
 
     /// Ends the window and tells what it showed.
@@ -336,8 +331,7 @@ impl Monitor {
         self.pump()?;
         self.tracker.finish(boot_ns(), &mut self.happened);
         self.happened.clear();
-        let facts =
-            Facts::read(&self.netlink).await.context("cannot read the host's network configuration")?;
+        let facts = Facts::read().await.context("cannot read the host's network configuration")?;
         let mut rows = Vec::new();
         for series in self.tracker.series() {
             rows.push((series, self.context().series(series), self.look_up(&facts, series).await));
@@ -346,15 +340,10 @@ impl Monitor {
             .iter()
             .map(|(series, document, lookup)| self.case(series, document, &facts, lookup.as_ref()))
             .collect();
-        let plans = cases
-            .iter()
-            .filter(|case| case.failures.failing())
-            .filter_map(|case| {
-                PolicyFix::plan(case.facts, &case.series.nic, case.lookup?, &case.series.source)
-            })
-            .collect();
+        let plans = diagnose::policies(&cases);
         let observer = self.observer_state()?;
-        let findings = diagnose::diagnose(&cases, &observer);
+        let mut findings = diagnose::diagnose(&cases);
+        findings.extend(diagnose::degraded(&observer));
         let to_ns = boot_ns();
         let probes = rows.iter().map(|(_, document, _)| document.clone()).collect();
         self.plans = plans;
@@ -384,16 +373,13 @@ impl Monitor {
             .attachments()
             .filter(|attachment| attachment.judged)
             .map(|attachment| {
-                let link = self.links.iter().find(|link| link.ifindex == attachment.ifindex);
-                let members = self.links.iter().filter(|link| {
-                    link.ifindex != attachment.ifindex
-                        && links::nic(link.ifindex, &self.links) == attachment.ifindex
-                });
+                let link = self.links.by_index(attachment.ifindex);
+                let members = self.links.members(attachment.ifindex);
                 Nic {
                     name: self.names.get(attachment.ifindex),
                     ifindex: attachment.ifindex,
                     mac: link.and_then(|link| link.mac).map(mac),
-                    members: members.map(|link| link.name.clone()).collect(),
+                    members: members.iter().map(|link| link.name.clone()).collect(),
                     ingress: Some(attachment.ingress.to_string()),
                     egress: Some(attachment.tc.to_string()),
                     note: attachment.note.clone(),

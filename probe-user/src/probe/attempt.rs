@@ -53,6 +53,15 @@ impl Sides {
     }
 }
 
+/// Whether an ICMP error ends the attempt: fragmentation needed, packet too big, source quench and redirect do not.
+fn is_rejection(packet: &Observation) -> bool {
+    match (packet.family, packet.icmp_type, packet.icmp_code) {
+        (4, 3, 4) | (4, 4 | 5, _) => false,
+        (6, kind, _) => kind != 2,
+        _ => true,
+    }
+}
+
 /// What an attempt came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judgement {
@@ -147,7 +156,9 @@ impl Attempt {
         match packet.role() {
             Some(Role::Probe) => self.record_inbound(packet),
             Some(Role::Reply) => self.record_outbound(packet, left),
-            Some(Role::Reject) if packet.sequence == self.sequence || self.acked_ns.is_some() => {
+            Some(Role::Reject)
+                if (packet.sequence == self.sequence || self.acked_ns.is_some()) && is_rejection(packet) =>
+            {
                 self.icmp.record(self.nic, left);
                 self.icmp_code.get_or_insert((packet.icmp_type, packet.icmp_code));
             }

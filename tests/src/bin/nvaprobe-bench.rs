@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use nvaprobe_tests::{
     kernel::{HOOKS, Hook, Kernel},
-    packets::*,
+    packets::{ACK, LOCAL4, LOCAL6, SYN, ethernet, frame, in4, ip4, ip6, more, out4, reply, syn, udp},
 };
 use probe_common::counters::Program;
 

@@ -67,7 +67,7 @@ pub fn run() -> anyhow::Result<()> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let netlink = host::netlink::connect()?;
+        let netlink = host::netlink::Netlink::open()?;
         for (ifindex, created, name) in devices {
             let _ = clsact::clean(&netlink.handle, &name, ifindex, created).await;
         }
