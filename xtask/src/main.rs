@@ -10,6 +10,8 @@ mod setup;
 mod test;
 mod toolchain;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 #[derive(Debug, Parser)]
@@ -35,8 +37,18 @@ enum Command {
     Bench(bench::Args),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Cli::parse().command {
+fn main() -> ExitCode {
+    match dispatch(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(command: Command) -> anyhow::Result<()> {
+    match command {
         Command::Setup => setup::run(),
         Command::Build(args) => build::run(&args).map(drop),
         Command::Lab(args) => lab::run(&args),

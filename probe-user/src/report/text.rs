@@ -194,3 +194,7 @@ fn observer(report: &Report, style: Style) -> Vec<String> {
     }
     wrap(&clean(&text), "observed ", "         ", width).iter().map(|line| style.faint(line)).collect()
 }
+
+#[cfg(test)]
+#[path = "text_tests.rs"]
+mod tests;
