@@ -180,6 +180,8 @@ fn prepare(nva: &Namespace, plan: &Plan) -> Result<()> {
         &[
             ("ipv4/conf/all/rp_filter", rp_filter.as_str()),
             ("ipv4/conf/default/rp_filter", rp_filter.as_str()),
+            // A closed socket whose FIN nobody acknowledges keeps its namespace alive until it gives up: soon.
+            ("ipv4/tcp_orphan_retries", "1"),
             // Addresses are usable at once, and only what the plan says is configured.
             ("ipv6/conf/default/accept_dad", "0"),
             ("ipv6/conf/default/dad_transmits", "0"),
