@@ -11,6 +11,16 @@ pub trait Bytes {
     /// The `N` bytes that start at `offset`, or `None` when any of them is outside the packet.
     fn load<const N: usize>(&self, offset: usize) -> Option<[u8; N]>;
 
+    /// The `N` native-endian words of 8 bytes that start at `offset`, or `None` when any byte of them is outside.
+    #[inline(always)]
+    fn words<const N: usize>(&self, offset: usize) -> Option<[u64; N]> {
+        let mut words = [0; N];
+        for (index, word) in words.iter_mut().enumerate() {
+            *word = u64::from_ne_bytes(self.load::<8>(offset + index * 8)?);
+        }
+        Some(words)
+    }
+
     /// The byte at `offset`.
     #[inline(always)]
     fn u8(&self, offset: usize) -> Option<u8> {

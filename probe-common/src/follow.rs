@@ -7,7 +7,7 @@ use crate::{
     counters::Outcome,
     maps::{Address, Peer, Probe, ProbeKey},
     observation::{Direction, Observation, Role, flags},
-    parse::{Headers, Kind, Transport, protocol},
+    parse::{Fragment, Headers, Kind, Transport, protocol},
 };
 
 /// Data segments observed each way on one connection; the rest are followed silently.
@@ -99,6 +99,10 @@ pub fn decide<T: Table>(
     headers: &Headers,
 ) -> Decision {
     let transport = &headers.transport;
+    // Its ports are in the first fragment.
+    if matches!(headers.network.fragment, Fragment::Later) {
+        return Decision::ignore(Outcome::IgnoredFragment);
+    }
     match (place.direction, end) {
         (Direction::Ingress, End::From) => match transport.kind {
             Kind::Tcp => inbound(table, room, place, peer, headers),

@@ -8,13 +8,13 @@ use probe_common::{
     follow::{self, End, Place, Room, Table},
     maps::{Peer, Probe, ProbeKey},
     observation::{Direction, Observation, Role},
-    parse::{self, ETHERTYPE_IPV4, ETHERTYPE_IPV6, Error, Fragment, Headers, Link, LinkLayer},
+    parse::{self, ETHERTYPE_IPV4, ETHERTYPE_IPV6, Error, Headers, Link, LinkLayer},
 };
 
 use crate::{
     maps::{COUNTERS, DEVICES, OBSERVATIONS, PROBES, SCRATCH},
     packet::{Direct, Packet},
-    sources,
+    sources::{self, Found},
 };
 
 /// Looks at one packet and counts exactly one outcome for it. Never changes it.
@@ -73,24 +73,18 @@ fn second_look<C: Packet>(context: &C, layer: LinkLayer) -> Look {
 fn addresses<B: Bytes>(bytes: &B, layer: LinkLayer) -> Result<Look, Error> {
     let mut link = Link::default();
     parse::link(bytes, layer, &mut link)?;
-    let (from, to) = match link.ethertype {
+    let Found { end, peer } = match link.ethertype {
         ETHERTYPE_IPV4 => {
-            let (source, destination) = parse::v4_addresses(bytes, link.offset)?;
-            (sources::v4(source), sources::v4(destination))
+            let (from, to) = parse::v4_addresses(bytes, link.offset)?;
+            sources::v4(from, to)
         }
         ETHERTYPE_IPV6 => {
-            let (source, destination) = parse::v6_addresses(bytes, link.offset)?;
-            (sources::v6(source), sources::v6(destination))
+            let (from, to) = parse::v6_addresses(bytes, link.offset)?;
+            sources::v6(from, to)
         }
         _ => return Err(Error::NotIp),
     };
-    Ok(if from.is_some() {
-        Look::Follow(End::From, from)
-    } else if to.is_some() {
-        Look::Follow(End::To, to)
-    } else {
-        Look::Ignore(Outcome::IgnoredForeign)
-    })
+    Ok(if peer.is_some() { Look::Follow(end, peer) } else { Look::Ignore(Outcome::IgnoredForeign) })
 }
 
 /// Everything that a full look needs and the BPF stack has no room for.
@@ -137,9 +131,6 @@ fn full_look<C: Packet + EbpfContext>(
     unsafe { core::ptr::from_mut(headers).write_bytes(0, 1) };
     if let Err(error) = parse::headers(&window, layer, headers) {
         return error.outcome();
-    }
-    if matches!(headers.network.fragment, Fragment::Later) {
-        return Outcome::IgnoredFragment;
     }
     if let Some(tci) = context.stripped_tag() {
         headers.link.push_outer_tag(tci);

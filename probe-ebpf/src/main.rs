@@ -4,6 +4,8 @@
 //! (crate `probe-common`).
 #![no_std]
 #![no_main]
+#![expect(clippy::needless_pass_by_value, reason = "aya's macros hand the context over by value")]
+#![feature(asm_experimental_arch)] // `packet::word`; the BPF target is not stable either
 
 mod egress;
 mod follow;

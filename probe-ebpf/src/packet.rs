@@ -107,4 +107,39 @@ impl Bytes for Direct {
         // SAFETY: the comparison above is the verifier's own bound; [u8; N] has alignment 1.
         Some(unsafe { (start as *const [u8; N]).read() })
     }
+
+    #[inline(always)]
+    fn words<const N: usize>(&self, offset: usize) -> Option<[u64; N]> {
+        let start = self.data + offset;
+        if start + 8 * N > self.end {
+            return None;
+        }
+        let mut words = [0; N];
+        for (index, into) in words.iter_mut().enumerate() {
+            // SAFETY: the comparison above covers all words; it is the verifier's own bound.
+            *into = unsafe { word(start + 8 * index) };
+        }
+        Some(words)
+    }
+}
+
+/// One load of 8 bytes from a packet. The compiler would load byte by byte, since it must not assume alignment; the
+/// kernel's verifier lets packets be read unaligned where the CPU can (x86-64, arm64).
+///
+/// # Safety
+///
+/// The 8 bytes at `address` must be readable.
+#[inline(always)]
+unsafe fn word(address: usize) -> u64 {
+    let word;
+    // SAFETY: reads what the caller says is readable; assembly, so Rust's alignment rules do not apply.
+    unsafe {
+        core::arch::asm!(
+            "{word} = *(u64 *)({address} + 0)",
+            word = out(reg) word,
+            address = in(reg) address,
+            options(pure, readonly, nostack)
+        );
+    }
+    word
 }

@@ -9,7 +9,7 @@ use probe_common::{
     follow::{self, End, Place, Room, Table},
     maps::{Peer, Probe, ProbeKey},
     observation::{Direction, Observation},
-    parse::{self, Error, Fragment, Headers, Link, LinkLayer},
+    parse::{self, Error, Headers, Link, LinkLayer},
 };
 use probe_user::{
     capture::live::load::{self, Loaded, Maps, Sizes},
@@ -204,7 +204,13 @@ impl Shadow {
             }
             parse::ETHERTYPE_IPV6 => {
                 let (from, to) = parse::v6_addresses(packet, link.offset).map_err(Error::outcome)?;
-                (std::net::IpAddr::from(from), std::net::IpAddr::from(to))
+                let address = |[high, low]: [u64; 2]| {
+                    let mut octets = [0; 16];
+                    octets[..8].copy_from_slice(&high.to_ne_bytes());
+                    octets[8..].copy_from_slice(&low.to_ne_bytes());
+                    std::net::IpAddr::from(octets)
+                };
+                (address(from), address(to))
             }
             _ => return Err(Outcome::IgnoredNotIp),
         };
@@ -221,9 +227,6 @@ impl Shadow {
         };
         let mut headers = Headers::default();
         parse::headers(packet, hook.layer, &mut headers).map_err(Error::outcome)?;
-        if headers.network.fragment == Fragment::Later {
-            return Err(Outcome::IgnoredFragment);
-        }
         let place = Place { time_ns: 0, device, direction: hook.direction };
         let decision = follow::decide(self, &mut Room::default(), &place, end, peer, &headers);
         let observed = decision.observe.map(|role| {

@@ -45,7 +45,11 @@ pub(super) fn parse<B: Bytes + ?Sized>(
     network::quoted(bytes, outer.family, start + 8, &mut quote.network)?;
     let ported = matches!(quote.network.protocol, protocol::TCP | protocol::UDP);
     if ported && !matches!(quote.network.fragment, Fragment::Later) {
-        // Both protocols have at least the 8 bytes that RFC 792 asks to quote.
+        // Both protocols have at least the 8 bytes that RFC 792 asks to quote. They end with the error, whatever
+        // padding the frame has behind it.
+        if quote.network.transport + 8 > outer.end {
+            return Err(Error::Malformed);
+        }
         let [s0, s1, d0, d1, q0, q1, q2, q3] = need::<8, B>(bytes, quote.network.transport)?;
         quote.source_port = u16::from_be_bytes([s0, s1]);
         quote.destination_port = u16::from_be_bytes([d0, d1]);

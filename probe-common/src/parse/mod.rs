@@ -91,14 +91,22 @@ pub fn headers<B: Bytes + ?Sized>(bytes: &B, layer: LinkLayer, into: &mut Header
     transport(bytes, &into.network, &mut into.transport)
 }
 
-/// Reads `N` bytes or says why not: past the packet's end, or past what can be read of it.
+/// Reads `N` bytes or says why not.
 #[inline(always)]
 fn need<const N: usize, B: Bytes + ?Sized>(bytes: &B, offset: usize) -> Result<[u8; N], Error> {
-    match bytes.load::<N>(offset) {
-        Some(value) => Ok(value),
-        None if offset + N > bytes.length() => Err(Error::Malformed),
-        None => Err(Error::TooDeep),
-    }
+    bytes.load::<N>(offset).ok_or_else(|| missing(bytes, offset + N))
+}
+
+/// Reads `N` words of 8 bytes or says why not.
+#[inline(always)]
+fn need_words<const N: usize, B: Bytes + ?Sized>(bytes: &B, offset: usize) -> Result<[u64; N], Error> {
+    bytes.words::<N>(offset).ok_or_else(|| missing(bytes, offset + 8 * N))
+}
+
+/// Why bytes up to `end` are not there: past the packet's end, or past what can be read of it.
+#[inline(always)]
+fn missing<B: Bytes + ?Sized>(bytes: &B, end: usize) -> Error {
+    if end > bytes.length() { Error::Malformed } else { Error::TooDeep }
 }
 
 /// The transport header behind `network`.

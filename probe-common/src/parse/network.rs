@@ -1,6 +1,6 @@
 //! IPv4 (RFC 791) and IPv6 with extension headers (RFC 8200).
 
-use super::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Error, need};
+use super::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Error, need, need_words};
 use crate::{
     bytes::Bytes,
     maps::{Address, map_v4},
@@ -47,14 +47,16 @@ pub struct Network {
 /// The two addresses of an IPv4 header, in network byte order as loaded: all that a first look needs.
 #[inline(always)]
 pub fn v4_addresses<B: Bytes + ?Sized>(bytes: &B, offset: usize) -> Result<(u32, u32), Error> {
-    let [s0, s1, s2, s3, d0, d1, d2, d3] = need::<8, B>(bytes, offset + 12)?;
+    let [both] = need_words::<1, B>(bytes, offset + 12)?;
+    let [s0, s1, s2, s3, d0, d1, d2, d3] = both.to_ne_bytes();
     Ok((u32::from_ne_bytes([s0, s1, s2, s3]), u32::from_ne_bytes([d0, d1, d2, d3])))
 }
 
-/// The two addresses of an IPv6 header.
+/// The two addresses of an IPv6 header, each as two halves as loaded.
 #[inline(always)]
-pub fn v6_addresses<B: Bytes + ?Sized>(bytes: &B, offset: usize) -> Result<(Address, Address), Error> {
-    Ok((need::<16, B>(bytes, offset + 8)?, need::<16, B>(bytes, offset + 24)?))
+pub fn v6_addresses<B: Bytes + ?Sized>(bytes: &B, offset: usize) -> Result<([u64; 2], [u64; 2]), Error> {
+    let [s0, s1, d0, d1] = need_words::<4, B>(bytes, offset + 8)?;
+    Ok(([s0, s1], [d0, d1]))
 }
 
 /// Parses the IP header at `offset`.
