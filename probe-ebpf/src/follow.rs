@@ -132,13 +132,16 @@ fn full_look<C: Packet + EbpfContext>(
     if let Err(error) = parse::headers(&window, layer, headers) {
         return error.outcome();
     }
+    let mut length = window.length;
     if let Some(tci) = context.stripped_tag() {
-        headers.link.push_outer_tag(tci);
+        if let Err(error) = headers.link.push_outer_tag(tci) {
+            return error.outcome();
+        }
+        length += parse::TAG;
     }
     // SAFETY: the helper takes nothing and returns a number.
     let time_ns = unsafe { bpf_ktime_get_boot_ns() };
     let place = Place { time_ns, device: context.device(), direction };
-    let length = window.length;
     let decision = follow::decide(&mut Probes { counters }, room, &place, end, peer, headers);
     if matches!(decision.outcome, Outcome::FailedMapFull) {
         warn!(context, "PROBES takes no new entry");

@@ -9,6 +9,8 @@ const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_QINQ: u16 = 0x88a8;
 /// Set in a stored tag so that VLAN 0 (a priority tag) differs from no tag.
 const TAG_PRESENT: u16 = 0x1000;
+/// Bytes that a tag takes in the frame.
+pub const TAG: usize = 4;
 
 /// What a device puts in front of the IP header. The device says so; the bytes are never guessed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,10 +34,15 @@ pub struct Link {
 }
 
 impl Link {
-    /// Adds a tag that hardware or the kernel took out of the frame: it was the outermost.
+    /// Adds a tag that hardware or the kernel took out of the frame: it was the outermost. With two in the frame it is
+    /// one too many, as it would have been there.
     #[inline(always)]
-    pub fn push_outer_tag(&mut self, tci: u16) {
+    pub fn push_outer_tag(&mut self, tci: u16) -> Result<(), Error> {
+        if self.vlan[1] != 0 {
+            return Err(Error::TooDeep);
+        }
         self.vlan = [tci & 0x0fff | TAG_PRESENT, self.vlan[0]];
+        Ok(())
     }
 }
 

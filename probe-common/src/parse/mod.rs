@@ -10,7 +10,7 @@ mod network;
 mod tcp;
 
 pub use icmp::Quote;
-pub use link::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Link, LinkLayer, link};
+pub use link::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Link, LinkLayer, TAG, link};
 use network::network;
 pub use network::{Fragment, Network, v4_addresses, v6_addresses};
 pub use tcp::{OPTIONS, Options, Tcp};
