@@ -9,6 +9,7 @@ use probe_common::{
 use crate::maps::{SETTINGS, SOURCES};
 
 /// Which end of a packet is a source, and which one; `Peer::NONE` when neither is.
+#[derive(Clone, Copy)]
 pub(crate) struct Found {
     pub(crate) end: End,
     pub(crate) peer: Peer,

@@ -6,7 +6,10 @@ use nvaprobe_tests::{
     packets::*,
 };
 use probe_common::{
-    counters::Outcome::{self, *},
+    counters::{
+        Outcome::{self, *},
+        Program,
+    },
     observation::{Observation, Role},
     parse::LinkLayer,
 };
@@ -456,4 +459,32 @@ fn a_full_ring_is_counted_and_the_packets_pass() {
     assert_eq!(kernel.drain().len() as u64, counters.observed);
     kernel.effect(hook, &frame(&in4(&syn())));
     assert_eq!(kernel.counters(hook.program).observed, counters.observed + 1, "room again");
+}
+
+/// The verifier gives up after a million steps, and an older one needs more of them for the same program. The longest
+/// lists of sources are the most work, since it knows each of them.
+#[test]
+fn the_verifier_has_room_to_spare() {
+    use probe_user::{
+        capture::live::load::Sizes,
+        source::{Profile, collect, parse},
+    };
+    for count in [0, 3, 6, 7, 40] {
+        let more: Vec<_> = (0..count)
+            .flat_map(|n| [format!("10.{n}.0.0/16"), format!("fd00:{n}::/32")])
+            .map(|text| parse(&text).expect("a prefix"))
+            .collect();
+        let sources = collect(Profile::AzureLb, false, &more).expect("sources");
+        let mut kernel = Kernel::with(sources, Sizes::default());
+        for hook in HOOKS {
+            let info = if hook.program == Program::Xdp {
+                kernel.loaded.xdp().expect("the XDP program loads").info()
+            } else {
+                kernel.loaded.classifier(hook.name).expect("the classifier loads").info()
+            };
+            // Linux 5.16 on; before, the kernel does not say.
+            let steps = info.expect("the program is loaded").verified_instruction_count();
+            assert!(steps.is_none_or(|steps| steps < 100_000), "{}, {count}: {steps:?} steps", hook.name);
+        }
+    }
 }
