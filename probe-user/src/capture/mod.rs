@@ -1,1 +1,3 @@
 //! capture
+
+pub mod object;
