@@ -19,9 +19,8 @@ pub(crate) struct Tool {
     pub(crate) reason: &'static str,
 }
 
-/// The whole list: every program that building and testing start.
-pub(crate) const TOOLS: [Tool; 3] = [
-    Tool { program: "cc", package: "gcc", reason: "cargo links with it" },
+/// The whole list. A C linker is not in it: without one, this program could not have been compiled.
+pub(crate) const TOOLS: [Tool; 2] = [
     Tool { program: "ip", package: "iproute2", reason: "tests compare its listings before and after" },
     Tool { program: "tc", package: "iproute2", reason: "tests set and list foreign filters with it" },
 ];
@@ -34,16 +33,13 @@ pub(crate) fn packages_of_missing_tools() -> Vec<&'static str> {
             packages.push(tool.package);
         }
     }
-    // gcc alone has no C library to link with.
-    if packages.contains(&"gcc") {
-        packages.push("libc6-dev");
-    }
     packages
 }
 
-/// What bpf-linker is built with: LLVM's headers and llvm-config, and the C++ library that it links.
-pub(crate) fn linker_packages(llvm: u32) -> [String; 2] {
-    [format!("llvm-{llvm}-dev"), "g++".to_owned()]
+/// What bpf-linker is built with: headers, llvm-config and the shared library. The libraries behind that one
+/// (zlib, zstd, libxml2, …) come as its dependencies, and need no headers.
+pub(crate) fn linker_package(llvm: u32) -> String {
+    format!("llvm-{llvm}-dev")
 }
 
 /// Whether this is a Debian whose security updates carry those packages.

@@ -63,7 +63,7 @@ fn install_linker(workspace: &Workspace) -> Result<()> {
     }
     if !linker::debian_llvm(rustc.llvm).join("bin/llvm-config").exists() {
         // Debian's rustc has moved on to an LLVM that the first round did not install.
-        let packages = debian::linker_packages(rustc.llvm);
+        let packages = [debian::linker_package(rustc.llvm)];
         if !is_root() {
             bail!("{}", as_root(&packages));
         }
@@ -97,7 +97,7 @@ impl Missing {
         }
         let llvm = self.rustc.as_ref().map_or(debian::LLVM, |rustc| rustc.llvm);
         if self.linker && !has_llvm(llvm) {
-            packages.extend(debian::linker_packages(llvm));
+            packages.push(debian::linker_package(llvm));
         }
         packages
     }
@@ -144,17 +144,17 @@ mod tests {
         let missing = Missing { tools: vec!["iproute2"], rustc: None, linker: true };
         assert_eq!(
             missing.packages(|_| false).join(" "),
-            "iproute2 rustc-web libstd-rust-web-dev-bpf llvm-22-dev g++"
+            "iproute2 rustc-web libstd-rust-web-dev-bpf llvm-22-dev"
         );
     }
 
     #[test]
     fn what_is_there_is_not_installed_again() {
         let linker_only = Missing { tools: vec![], rustc: Some(rustc(23)), linker: true };
-        assert_eq!(linker_only.packages(|_| false).join(" "), "llvm-23-dev g++");
+        assert_eq!(linker_only.packages(|_| false).join(" "), "llvm-23-dev");
         assert!(linker_only.packages(|llvm| llvm == 23).is_empty());
         assert!(Missing { tools: vec![], rustc: Some(rustc(22)), linker: false }.is_nothing());
-        assert!(!Missing { tools: vec!["gcc"], rustc: Some(rustc(22)), linker: false }.is_nothing());
+        assert!(!Missing { tools: vec!["iproute2"], rustc: Some(rustc(22)), linker: false }.is_nothing());
     }
 
     #[test]
@@ -170,8 +170,11 @@ mod tests {
 
     #[test]
     fn a_user_gets_the_commands_to_run() {
-        let text = as_root(&["gcc".to_owned()]);
+        let text = as_root(&["iproute2".to_owned()]);
         assert!(text.contains("sudo apt-get update"), "{text}");
-        assert!(text.contains("sudo apt-get install -y --no-install-recommends --no-remove gcc"), "{text}");
+        assert!(
+            text.contains("sudo apt-get install -y --no-install-recommends --no-remove iproute2"),
+            "{text}"
+        );
     }
 }
