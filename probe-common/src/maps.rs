@@ -46,6 +46,18 @@ pub struct Peer {
     pub prefix: u16,
 }
 
+impl Peer {
+    /// Not a source.
+    pub const NONE: Self = Self { id: 0, prefix: 0 };
+
+    /// Whether this is a source at all. A plain value, since the BPF verifier refuses to copy the undefined half
+    /// of an empty `Option`.
+    #[inline(always)]
+    pub const fn is_some(self) -> bool {
+        self.id != 0
+    }
+}
+
 /// Static settings of the programs, written once into read-only data before loading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -59,6 +71,19 @@ pub struct Settings {
     /// 1 when the lists did not fit and the `SOURCES` trie holds them all.
     pub trie: u32,
     pub pad: u32,
+}
+
+impl Settings {
+    /// No source at all.
+    pub const EMPTY: Self = Self {
+        sources4: [Source4 { address: 0, mask: 0, peer: Peer { id: 0, prefix: 0 } }; LINEAR_SOURCES],
+        sources6: [Source6 { address: [0; 2], mask: [0; 2], peer: Peer { id: 0, prefix: 0 }, pad: 0 };
+            LINEAR_SOURCES],
+        count4: 0,
+        count6: 0,
+        trie: 0,
+        pad: 0,
+    };
 }
 
 /// Key of `PROBES`: one probe connection.

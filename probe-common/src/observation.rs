@@ -1,7 +1,10 @@
 //! The one record that everything above the parser works on. A live ring and a stored capture both
 //! end in observations.
 
-use crate::maps::Address;
+use crate::{
+    maps::Address,
+    parse::{OPTIONS, Options},
+};
 
 /// Payload bytes carried along: enough for an HTTP status line, a TLS record header or a PROXY preface.
 pub const PAYLOAD: usize = 128;
@@ -45,14 +48,6 @@ pub mod flags {
     pub const CWR: u8 = 0x80;
 }
 
-/// Bits of [`Observation::options`].
-pub mod options {
-    pub const MSS: u8 = 1;
-    pub const WINDOW_SCALE: u8 = 2;
-    pub const SACK_PERMITTED: u8 = 4;
-    pub const TIMESTAMPS: u8 = 8;
-}
-
 /// One packet that matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -81,8 +76,6 @@ pub struct Observation {
     pub window: u16,
     /// VLAN tags, outer first; 0 for none (see `maps::Probe::vlan`).
     pub vlan: [u16; 2],
-    /// MSS option, bytes; 0 when absent.
-    pub mss: u16,
     /// Valid bytes in `payload`.
     pub captured: u16,
     pub source_mac: [u8; 6],
@@ -95,19 +88,19 @@ pub struct Observation {
     pub family: u8,
     /// TCP flags, see [`flags`].
     pub flags: u8,
-    /// TCP options present, see [`options`].
-    pub options: u8,
-    /// Window scale option's shift count.
-    pub window_scale: u8,
+    /// Valid bytes in `options`.
+    pub options_length: u8,
     /// Type of the ICMP or ICMPv6 error, for [`Role::Reject`].
     pub icmp_type: u8,
     /// Code of the ICMP or ICMPv6 error, for [`Role::Reject`].
     pub icmp_code: u8,
-    pub pad: u32,
+    pub pad: [u8; 3],
+    /// The TCP options as they are in the header.
+    pub options: [u8; OPTIONS],
     pub payload: [u8; PAYLOAD],
 }
 
-const _: () = assert!(size_of::<Observation>() == 232 && align_of::<Observation>() == 8);
+const _: () = assert!(size_of::<Observation>() == 272 && align_of::<Observation>() == 8);
 
 impl Observation {
     /// All zero.
@@ -126,7 +119,6 @@ impl Observation {
         peer_id: 0,
         window: 0,
         vlan: [0; 2],
-        mss: 0,
         captured: 0,
         source_mac: [0; 6],
         destination_mac: [0; 6],
@@ -134,11 +126,11 @@ impl Observation {
         role: 0,
         family: 0,
         flags: 0,
-        options: 0,
-        window_scale: 0,
+        options_length: 0,
         icmp_type: 0,
         icmp_code: 0,
-        pad: 0,
+        pad: [0; 3],
+        options: [0; OPTIONS],
         payload: [0; PAYLOAD],
     };
 
@@ -162,6 +154,11 @@ impl Observation {
     /// The payload bytes that were captured.
     pub fn payload(&self) -> &[u8] {
         self.payload.get(..usize::from(self.captured)).unwrap_or(&self.payload)
+    }
+
+    /// The TCP options.
+    pub fn tcp_options(&self) -> Options {
+        Options::parse(self.options.get(..usize::from(self.options_length)).unwrap_or(&self.options))
     }
 
     /// Reads an observation as the kernel half wrote it; `None` when the length is wrong.

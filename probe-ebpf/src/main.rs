@@ -1,9 +1,25 @@
-//! Kernel half of nvaprobe.
+//! Kernel half of nvaprobe: follows probe packets where they enter and leave, and passes every packet.
+//!
+//! One file a hook. XDP and TC share `follow`, and `follow` shares its parser and its decisions with userspace
+//! (crate `probe-common`).
 #![no_std]
 #![no_main]
+
+mod egress;
+mod follow;
+mod ingress;
+mod maps;
+mod packet;
+mod sources;
+
+/// What the kernel reads before it lets the programs call GPL-only helpers.
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
 
 #[cfg(target_arch = "bpf")]
 #[panic_handler]
 fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
+    // The programs have no panicking path: the linker would keep this loop, and the verifier refuse it.
     loop {}
 }

@@ -10,6 +10,7 @@ pub mod diagnose;
 pub mod fix;
 pub mod host;
 pub mod lab;
+pub mod monitor;
 pub mod probe;
 pub mod report;
 pub mod source;

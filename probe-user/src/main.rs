@@ -1,2 +1,7 @@
 //! The `nvaprobe` binary.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    probe_user::cli::main()
+}

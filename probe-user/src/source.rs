@@ -61,3 +61,87 @@ pub fn to_mapped(address: IpAddr) -> Address {
 pub fn from_mapped(address: &Address) -> IpAddr {
     Ipv6Addr::from(*address).to_canonical()
 }
+
+/// Whose probes to expect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Profile {
+    /// Azure Load Balancer: 168.63.129.16 and fe80::1234:5678:9abc
+    #[default]
+    AzureLb,
+    /// No sources of its own; name them with --source
+    Custom,
+}
+
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SourceError {
+    #[error("no source is left to watch for; name one with --source ADDR, or drop --no-default-sources")]
+    None,
+    #[error("{0} sources; at most 4096 fit into the kernel's table")]
+    TooMany(usize),
+}
+
+/// The sources to watch, each with its peer id: the profile's spellings share id 1, every other has its own.
+pub fn collect(profile: Profile, without_default: bool, more: &[IpNet]) -> Result<Vec<Source>, SourceError> {
+    let mut sources: Vec<Source> = Vec::new();
+    if profile == Profile::AzureLb && !without_default {
+        sources.extend(azure_lb().into_iter().map(|net| Source { net, peer_id: 1 }));
+    }
+    let mut next = 2;
+    for net in more {
+        if sources.iter().all(|source| source.net != *net) {
+            sources.push(Source { net: *net, peer_id: next });
+            next += 1;
+        }
+    }
+    match sources.len() {
+        0 => Err(SourceError::None),
+        count if count > 4096 => Err(SourceError::TooMany(count)),
+        _ => Ok(sources),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_azure_prober_has_two_spellings_and_one_id() {
+        let sources = collect(Profile::AzureLb, false, &[]).expect("a profile has sources");
+        let spelled: Vec<_> = sources.iter().map(ToString::to_string).collect();
+        assert_eq!(spelled, ["168.63.129.16", "fe80::1234:5678:9abc"]);
+        assert!(sources.iter().all(|source| source.peer_id == 1 && source.is_exact()));
+    }
+
+    #[test]
+    fn further_sources_add_and_repeats_do_not() {
+        let more = [
+            parse("10.4.2.1").expect("valid"),
+            parse("10.4.2.1/32").expect("valid"),
+            parse("35.191.9.9/16").expect("valid"),
+        ];
+        let sources = collect(Profile::AzureLb, true, &more).expect("sources were named");
+        let spelled: Vec<_> = sources.iter().map(|s| (s.to_string(), s.peer_id)).collect();
+        assert_eq!(spelled, [("10.4.2.1".to_owned(), 2), ("35.191.0.0/16".to_owned(), 3)]);
+    }
+
+    #[test]
+    fn nothing_to_watch_is_an_error() {
+        assert_eq!(collect(Profile::Custom, false, &[]), Err(SourceError::None));
+        assert_eq!(collect(Profile::AzureLb, true, &[]), Err(SourceError::None));
+    }
+
+    #[test]
+    fn mapped_addresses_round_trip() {
+        for text in ["168.63.129.16", "fe80::1234:5678:9abc"] {
+            let address: IpAddr = text.parse().expect("valid");
+            assert_eq!(from_mapped(&to_mapped(address)), address);
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_named() {
+        for bad in ["", "eth0", "10.0.0.0/33", "300.1.1.1"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,1 +1,6 @@
 //! Shared helpers of the nvaprobe test suite.
+
+pub mod kernel;
+pub mod observe;
+pub mod packets;
+pub mod process;

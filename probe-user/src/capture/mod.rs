@@ -1,3 +1,6 @@
-//! capture
+//! Where observations come from. `live` is the kernel, the only place that knows aya.
 
+pub mod instance;
+pub mod live;
 pub mod object;
+pub mod privileges;

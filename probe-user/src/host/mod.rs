@@ -1,1 +1,106 @@
-//! host
+//! What the system says about itself: links, addresses, rules, routes, and what the kernel would do with a
+//! reply. The only part of nvaprobe that asks; everything it returns is plain data that models and tests
+//! can make by hand.
+//!
+//! Netlink and ioctl sockets belong to the network namespace of the thread that opens them: call
+//! [`Facts::read`] and [`Facts::lookup`] on a thread (or current-thread runtime) inside the namespace meant.
+
+pub mod addresses;
+mod driver;
+#[cfg(test)]
+pub(crate) mod fixture;
+pub mod links;
+pub mod lookup;
+pub mod netlink;
+pub mod qdisc;
+pub mod routes;
+pub mod rules;
+pub mod selection;
+pub mod tables;
+pub mod watch;
+
+use addresses::Address;
+use links::Links;
+use lookup::{Query, RouteLookup};
+use netlink::Netlink;
+use routes::Route;
+use rules::Rule;
+use tables::TableNames;
+
+/// Why the host could not be read at all. What is merely missing lands in [`Facts::unread`].
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    #[error(
+        "cannot open a netlink socket: {0}; run on Linux with AF_NETLINK allowed (seccomp, systemd RestrictAddressFamilies)"
+    )]
+    Socket(#[source] std::io::Error),
+    #[error("cannot list the network devices over netlink: {0}")]
+    Links(String),
+}
+
+/// A snapshot of the host, as far as it could be read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    pub links: Links,
+    pub addresses: Vec<Address>,
+    /// IPv4 and IPv6 rules, each family in the order that the kernel tries them.
+    pub rules: Vec<Rule>,
+    /// Every table, local included.
+    pub routes: Vec<Route>,
+    pub tables: TableNames,
+    /// What could not be read. An empty list beside an entry here means "not looked at", not "none".
+    pub unread: Vec<Unread>,
+}
+
+/// One kind of fact that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// `addresses`, `rules`, `routes`.
+    pub what: &'static str,
+    pub why: String,
+}
+
+/// Reads the devices alone.
+pub async fn links() -> Result<Links, HostError> {
+    let netlink = Netlink::open().map_err(HostError::Socket)?;
+    links::read(&netlink, &driver::Drivers::open()).await.map_err(HostError::Links)
+}
+
+impl Facts {
+    /// Reads everything from the current network namespace.
+    pub async fn read() -> Result<Self, HostError> {
+        let netlink = Netlink::open().map_err(HostError::Socket)?;
+        let drivers = driver::Drivers::open();
+        let links = links::read(&netlink, &drivers).await.map_err(HostError::Links)?;
+        let mut facts = Self { links, tables: TableNames::read(), ..Self::default() };
+
+        let addresses = addresses::read(&netlink).await;
+        facts.addresses = facts.or_unread("addresses", addresses);
+        let rules = rules::read(&netlink).await;
+        facts.rules = facts.or_unread("rules", rules);
+        let routes = routes::read(&netlink, &facts.links).await;
+        facts.routes = facts.or_unread("routes", routes);
+        Ok(facts)
+    }
+
+    /// Asks the kernel of the current network namespace what it would do with a packet, and finds the rule
+    /// that decides it among the rules of this snapshot.
+    pub async fn lookup(&self, query: Query) -> RouteLookup {
+        match Netlink::open() {
+            Ok(netlink) => lookup::ask(&netlink, self, query).await,
+            Err(error) => RouteLookup::failed(query, format!("cannot open a netlink socket: {error}")),
+        }
+    }
+
+    /// Whether this kind of fact is known.
+    pub fn knows(&self, what: &str) -> bool {
+        self.unread.iter().all(|unread| unread.what != what)
+    }
+
+    fn or_unread<T>(&mut self, what: &'static str, result: Result<Vec<T>, String>) -> Vec<T> {
+        result.unwrap_or_else(|why| {
+            self.unread.push(Unread { what, why });
+            Vec::new()
+        })
+    }
+}

@@ -1,0 +1,38 @@
+//! The maps; layouts are in `probe_common::maps`.
+
+use aya_ebpf::{
+    Global,
+    macros::map,
+    maps::{HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf},
+};
+use probe_common::{
+    counters::{Counters, Program},
+    maps::{Address, Device, Peer, Probe, ProbeKey, Settings},
+};
+
+use crate::follow::Scratch;
+
+/// Read-only after loading: the sources.
+#[unsafe(no_mangle)]
+pub(crate) static SETTINGS: Global<Settings> = Global::new(Settings::EMPTY);
+
+#[map]
+pub(crate) static COUNTERS: PerCpuArray<Counters> =
+    PerCpuArray::with_max_entries(Program::ALL.len() as u32, 0);
+
+#[map]
+pub(crate) static PROBES: LruHashMap<ProbeKey, Probe> = LruHashMap::with_max_entries(4096, 0);
+
+#[map]
+pub(crate) static DEVICES: HashMap<u32, Device> = HashMap::with_max_entries(1024, 0);
+
+#[map]
+pub(crate) static OBSERVATIONS: RingBuf = RingBuf::with_byte_size(256 * 1024, 0);
+
+/// Every source, when they are too many for the list in `SETTINGS`. BPF_F_NO_PREALLOC, as tries demand.
+#[map]
+pub(crate) static SOURCES: LpmTrie<Address, Peer> = LpmTrie::with_max_entries(4096, 1);
+
+/// Where a probe packet's headers are copied to and parsed: contiguous whatever the packet's shape.
+#[map]
+pub(crate) static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);

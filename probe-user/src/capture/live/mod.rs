@@ -1,0 +1,12 @@
+//! The kernel half, attached: programs on devices, the ring, the counters.
+
+pub mod clsact;
+pub mod guardian;
+pub mod load;
+pub mod mode;
+
+mod attach;
+mod observer;
+
+pub use attach::{AttachError, Attachment, Target};
+pub use observer::{ObserveError, Observer, Options};

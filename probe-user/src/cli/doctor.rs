@@ -1,0 +1,51 @@
+//! `nvaprobe doctor`: look once.
+
+use std::time::Duration;
+
+use anyhow::Context;
+
+use super::{observe, output, signals::Stop};
+use crate::{
+    monitor::{Monitor, boot_ns},
+    report::{json, text},
+};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    observe: observe::Observation,
+
+    /// How long to observe
+    #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = observe::duration)]
+    window: Duration,
+
+    /// Print the report as one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(args: Args) -> anyhow::Result<u8> {
+    args.observe.start_logging();
+    let mut stop = Stop::listen().context("cannot listen for signals")?;
+    let mut monitor = Monitor::start(args.observe.settings()?).await?;
+    eprintln!("{}", monitor.ready_line());
+    let end = boot_ns() + u64::try_from(args.window.as_nanos()).unwrap_or(u64::MAX / 2);
+    let mut events = Vec::new();
+    loop {
+        tokio::select! {
+            // An interrupted look still reports what it saw.
+            () = stop.requested() => break,
+            more = monitor.next(end, &mut events) => if !more? { break },
+        }
+        events.clear();
+    }
+    let report = monitor.finish().await?;
+    monitor.close().await;
+    let text = if args.json {
+        json::document(&report)?
+    } else {
+        text::report(&report, text::Style { colour: output::colour(), width: output::width() })
+    };
+    output::print(&text)?;
+    Ok(if report.has_error() { super::FOUND } else { super::OK })
+}

@@ -1,0 +1,456 @@
+//! Joins the parts for one live host: observer → models → diagnosis → report.
+
+pub mod assemble;
+pub mod clock;
+pub mod nics;
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::Context as _;
+pub use clock::boot_ns;
+use probe_common::{
+    counters::{Counters, Outcome, Program},
+    observation::Observation,
+};
+
+use crate::{
+    capture::{
+        instance::Instance,
+        live::{
+            self, Observer,
+            load::Sizes,
+            mode::{IngressChoice, TcChoice},
+        },
+        privileges,
+    },
+    diagnose::{self, Case},
+    fix::PolicyFix,
+    host::{
+        self, Facts,
+        links::Links,
+        lookup::{Query, RouteLookup},
+        netlink::Netlink,
+        watch::Watch,
+    },
+    probe::{self, Series, Tracker},
+    report::{
+        document::{Finding, Nic, ObserverState, Platform, Reason, Report, SCHEMA, Verdict, Window},
+        event::Event,
+        time::rfc3339,
+    },
+    source::{Source, from_mapped},
+};
+use assemble::Context;
+use clock::Clock;
+use nics::Names;
+
+/// Observations taken before the models run and losses are looked at.
+const BATCH: usize = 1024;
+/// How often losses are looked at without traffic, ns.
+const HEARTBEAT_NS: u64 = 1_000_000_000;
+
+/// How long the kernel's table remembers a probe, ns. Far beyond its SYN-ACK retransmissions (about a minute) and the
+/// longest usual interval, and short enough for 64 ports probed every 5 s.
+const REMEMBERED_NS: u64 = 300_000_000_000;
+/// How often it is asked to forget, ns.
+const FORGET_EVERY_NS: u64 = 30_000_000_000;
+
+/// What to observe, and how.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub sources: Vec<Source>,
+    /// NICs to judge, by name; every physical one when empty.
+    pub nics: Vec<String>,
+    pub ingress: IngressChoice,
+    pub tc: TcChoice,
+    pub sizes: Sizes,
+    pub kernel_log: bool,
+    /// The binary that can clean up after this process's death on the clsact path.
+    pub guardian: Option<PathBuf>,
+}
+
+/// A live observation of this thread's network namespace.
+pub struct Monitor {
+    settings: Settings,
+    observer: Observer,
+    tracker: Tracker,
+    /// Keeps the connection that the observer asks about qdiscs.
+    _netlink: Netlink,
+    watch: Watch,
+    links: Links,
+    names: Names,
+    judged: std::collections::BTreeSet<u32>,
+    clock: Clock,
+    started_ns: u64,
+    /// Losses that the models know of.
+    lost: u64,
+    /// When old probes were last forgotten.
+    forgot_ns: u64,
+    /// Reasons for a degraded observer that will not go away.
+    lasting: Vec<Reason>,
+    /// Failing verdicts whose cause was told.
+    told: std::collections::BTreeMap<probe::SeriesKey, Verdict>,
+    /// The fixes of the last report, in the abstract.
+    plans: Vec<PolicyFix>,
+    batch: Vec<Observation>,
+    happened: Vec<probe::Event>,
+    // Last, so that the lock is free only when everything is detached.
+    _instance: Instance,
+}
+
+impl Monitor {
+    /// Checks privileges, takes the lock, loads and attaches. Everything is undone when this fails.
+    pub async fn start(settings: Settings) -> anyhow::Result<Self> {
+        privileges::check()?;
+        let instance = Instance::take()?;
+        let netlink = Netlink::open().context("cannot open a netlink socket")?;
+        // Before the first listing, so that no change falls between.
+        let watch = Watch::start()?;
+        let links = host::links().await?;
+        let judged = nics::judged(&settings.nics, &links)?;
+        let options = live::Options {
+            sources: settings.sources.clone(),
+            ingress: settings.ingress,
+            tc: settings.tc,
+            sizes: settings.sizes,
+            guardian: settings.guardian.clone(),
+            kernel_log: settings.kernel_log,
+        };
+        let mut observer =
+            Observer::load(options, netlink.handle.clone()).context("cannot load the BPF programs")?;
+        observer.map_devices(nics::mapping(&links, &judged))?;
+        if let Err(error) = observer.sync(&nics::targets(&links, &judged), true).await {
+            observer.close().await;
+            return Err(anyhow::Error::new(error).context("cannot observe"));
+        }
+        // A probe that came in before every device was covered may have been answered unseen: it is nobody's.
+        let mut early = Vec::new();
+        observer.drain(usize::MAX, &mut early);
+        let mut names = Names::default();
+        names.learn(&links);
+        let tracker =
+            Tracker::new(probe::Config { judged: Some(judged.clone()), ..probe::Config::default() });
+        Ok(Self {
+            settings,
+            observer,
+            tracker,
+            _netlink: netlink,
+            watch,
+            links,
+            names,
+            judged,
+            clock: Clock::start(),
+            started_ns: boot_ns(),
+            lost: 0,
+            forgot_ns: boot_ns(),
+            lasting: Vec::new(),
+            told: std::collections::BTreeMap::new(),
+            plans: Vec::new(),
+            batch: Vec::with_capacity(BATCH),
+            happened: Vec::new(),
+            _instance: instance,
+        })
+    }
+
+    /// The line that tells scripts to start traffic.
+    pub fn ready_line(&self) -> String {
+        let nics: Vec<String> = self
+            .observer
+            .attachments()
+            .filter(|attachment| attachment.judged)
+            .map(|attachment| {
+                format!("{} ({} in, {} out)", attachment.name, attachment.ingress, attachment.tc)
+            })
+            .collect();
+        let sources: Vec<String> = self.settings.sources.iter().map(ToString::to_string).collect();
+        format!("ready: observing {}; probes from {}", nics.join(", "), sources.join(", "))
+    }
+
+    /// Waits for something to happen and says it. False once `end_ns` (boot time) has passed.
+    pub async fn next(&mut self, end_ns: u64, said: &mut Vec<Event>) -> anyhow::Result<bool> {
+        let now = boot_ns();
+        if now >= end_ns {
+            return Ok(false);
+        }
+        let due = self.tracker.next_deadline().unwrap_or(u64::MAX).min(end_ns);
+        // A deadline just passed is dealt with at once; the pause keeps an early timer from spinning.
+        let pause = due.saturating_sub(now).clamp(1_000_000, HEARTBEAT_NS);
+        let mut links_changed = false;
+        tokio::select! {
+            readable = self.observer.readable() => readable?,
+            () = self.watch.changed() => links_changed = true,
+            () = tokio::time::sleep(Duration::from_nanos(pause)) => {}
+        }
+        self.pump()?;
+        if links_changed {
+            self.relink(said).await?;
+        }
+        self.observer.forward_logs();
+        let now = boot_ns();
+        if now.saturating_sub(self.forgot_ns) >= FORGET_EVERY_NS {
+            self.forgot_ns = now;
+            self.observer.forget(now.saturating_sub(REMEMBERED_NS))?;
+        }
+        self.say(said).await;
+        Ok(true)
+    }
+
+    /// Feeds the models with what is there.
+    fn pump(&mut self) -> anyhow::Result<()> {
+        loop {
+            // Losses first: what is in the ring now was put there before the ring was full, and what was lost came
+            // after it. So the batch is judged by itself, and what is open after it may have been answered unseen.
+            let lost = self.observer.lost()?;
+            self.batch.clear();
+            self.observer.drain(BATCH, &mut self.batch);
+            for observation in &self.batch {
+                self.tracker.observe(observation, &mut self.happened);
+            }
+            if lost > self.lost {
+                self.tracker.lost(lost - self.lost, boot_ns(), &mut self.happened);
+                self.lost = lost;
+            }
+            if self.batch.len() < BATCH {
+                break;
+            }
+        }
+        self.tracker.tick(boot_ns(), &mut self.happened);
+        Ok(())
+    }
+
+    /// Devices came, went or changed: observe what is there now.
+    async fn relink(&mut self, said: &mut Vec<Event>) -> anyhow::Result<()> {
+        // Several changes come at once; one look at the end of them is enough.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let before: Vec<(u32, String)> = self.covered();
+        self.links = host::links().await?;
+        self.names.learn(&self.links);
+        if self.settings.nics.is_empty() {
+            self.judged.extend(nics::default(&self.links));
+        } else if let Ok(judged) = nics::judged(&self.settings.nics, &self.links) {
+            // A NIC that was deleted and made anew has a new ifindex.
+            self.judged.extend(judged);
+        }
+        self.tracker.judge(self.judged.clone());
+        self.observer.map_devices(nics::mapping(&self.links, &self.judged))?;
+        self.observer.sync(&nics::targets(&self.links, &self.judged), false).await?;
+        let after = self.covered();
+        let time = rfc3339(self.clock.wall_ns(boot_ns()));
+        for (ifindex, name) in &before {
+            if !after.contains(&(*ifindex, name.clone())) && self.judged.contains(ifindex) {
+                self.lasting.push(Reason {
+                    code: "nic-gone".to_owned(),
+                    text: format!("{name} went away at {time}: its probes are no longer seen"),
+                });
+                said.push(Event::Observer { time: time.clone(), text: format!("{name} went away") });
+            }
+        }
+        for (ifindex, name) in &after {
+            if !before.contains(&(*ifindex, name.clone())) {
+                self.lasting.retain(|reason| {
+                    !(reason.code == "nic-gone" && reason.text.starts_with(&format!("{name} ")))
+                });
+                said.push(Event::Observer { time: time.clone(), text: format!("{name} is observed now") });
+            }
+        }
+        Ok(())
+    }
+
+    fn covered(&self) -> Vec<(u32, String)> {
+        self.observer.attachments().map(|attachment| (attachment.ifindex, attachment.name.clone())).collect()
+    }
+
+    /// Says what the models found, with a finding for every series that turned bad.
+    async fn say(&mut self, said: &mut Vec<Event>) {
+        let happened = std::mem::take(&mut self.happened);
+        let mut judged = std::collections::BTreeSet::new();
+        {
+            let context = self.context();
+            for event in &happened {
+                let series = |key: &probe::SeriesKey| self.tracker.get(key).map(|s| context.series(s));
+                said.extend(context.event(event, series));
+                if let probe::Event::Judged { series, .. } = event {
+                    judged.insert(*series);
+                }
+            }
+        }
+        for key in judged {
+            let Some(series) = self.tracker.get(&key) else { continue };
+            let verdict = series.verdict();
+            if verdict == Verdict::Ok {
+                self.told.remove(&key);
+                continue;
+            }
+            // A single attempt is no finding: the next one tells. And each fault is told once.
+            if !series.confirmed || self.told.get(&key) == Some(&verdict) {
+                continue;
+            }
+            if let Some(finding) = self.finding(key).await {
+                self.told.insert(key, verdict);
+                said.push(Event::Finding { time: rfc3339(self.clock.wall_ns(boot_ns())), finding });
+            }
+        }
+    }
+
+    /// The finding of one series as things stand.
+    async fn finding(&self, key: probe::SeriesKey) -> Option<Finding> {
+        let series = self.tracker.get(&key)?;
+        let facts = Facts::read().await.ok()?;
+        let lookup = self.look_up(&facts, series).await;
+        let document = self.context().series(series);
+        let case = self.case(series, &document, &facts, lookup.as_ref());
+        diagnose::diagnose(&[case]).into_iter().next()
+    }
+
+    fn context(&self) -> Context<'_> {
+        Context { names: &self.names, sources: &self.settings.sources, clock: self.clock }
+    }
+
+    fn case<'a>(
+        &self,
+        series: &Series,
+        document: &'a crate::report::document::Series,
+        facts: &'a Facts,
+        lookup: Option<&'a RouteLookup>,
+    ) -> Case<'a> {
+        Case { series: document, failures: self.context().failures(series), lookup, facts: Some(facts) }
+    }
+
+    /// Asks the kernel where replies go, for a series that fails by asymmetry.
+    async fn look_up(&self, facts: &Facts, series: &Series) -> Option<RouteLookup> {
+        if series.failing_verdict() != Some(Verdict::Asymmetric) {
+            return None;
+        }
+        let from = from_mapped(&series.key.local);
+        let to = from_mapped(series.addresses.first()?);
+        Some(facts.lookup(Query::reply(from, series.key.local_port, to, series.key.nic)).await)
+    }
+
+    /// Ends the window and tells what it showed.
+    pub async fn finish(&mut self) -> anyhow::Result<Report> {
+        self.pump()?;
+        self.tracker.finish(boot_ns(), &mut self.happened);
+        self.happened.clear();
+        let facts = Facts::read().await.context("cannot read the host's network configuration")?;
+        let mut rows = Vec::new();
+        for series in self.tracker.series() {
+            rows.push((series, self.context().series(series), self.look_up(&facts, series).await));
+        }
+        let cases: Vec<Case<'_>> = rows
+            .iter()
+            .map(|(series, document, lookup)| self.case(series, document, &facts, lookup.as_ref()))
+            .collect();
+        let plans = diagnose::policies(&cases);
+        let observer = self.observer_state()?;
+        let mut findings = diagnose::diagnose(&cases);
+        findings.extend(diagnose::degraded(&observer));
+        let to_ns = boot_ns();
+        let probes = rows.iter().map(|(_, document, _)| document.clone()).collect();
+        self.plans = plans;
+        Ok(Report {
+            schema: SCHEMA.to_owned(),
+            window: Window {
+                from: rfc3339(self.clock.wall_ns(self.started_ns)),
+                to: rfc3339(self.clock.wall_ns(to_ns)),
+            },
+            observer,
+            nics: self.nic_rows(),
+            probes,
+            findings,
+            flows: Vec::new(),
+            ha_ports: Vec::new(),
+            platform: self.platform()?,
+        })
+    }
+
+    /// The routing fixes that the last report names, for whoever applies them without a shell.
+    pub fn plans(&self) -> &[PolicyFix] {
+        &self.plans
+    }
+
+    fn nic_rows(&self) -> Vec<Nic> {
+        self.observer
+            .attachments()
+            .filter(|attachment| attachment.judged)
+            .map(|attachment| {
+                let link = self.links.by_index(attachment.ifindex);
+                let members = self.links.members(attachment.ifindex);
+                Nic {
+                    name: self.names.get(attachment.ifindex),
+                    ifindex: attachment.ifindex,
+                    mac: link.and_then(|link| link.mac).map(mac),
+                    members: members.iter().map(|link| link.name.clone()).collect(),
+                    ingress: Some(attachment.ingress.to_string()),
+                    egress: Some(attachment.tc.to_string()),
+                    note: attachment.note.clone(),
+                }
+            })
+            .collect()
+    }
+
+    fn observer_state(&self) -> anyhow::Result<crate::report::document::Observer> {
+        let lost = self.observer.lost()?;
+        let evicted = self.observer.evicted()?;
+        let mut reasons = self.lasting.clone();
+        let mut reason = |code: &str, text: String| reasons.push(Reason { code: code.to_owned(), text });
+        if lost > 0 {
+            reason(
+                "ring-full",
+                format!("{lost} observations were lost because the ring was full; use --ring"),
+            );
+        }
+        if evicted > 0 {
+            reason("evicted", format!("{evicted} probes were evicted from the table before they ended"));
+        }
+        let mut failed = 0;
+        for program in Program::ALL {
+            failed += self.counters(program)?.outcome(Outcome::FailedMapFull);
+        }
+        if failed > 0 {
+            reason("map-full", format!("{failed} probes did not fit into the table"));
+        }
+        for attachment in self.observer.attachments() {
+            for (side, preference) in &attachment.behind {
+                reason(
+                    "behind-foreign-filter",
+                    format!(
+                        "{}: a foreign filter of preference {preference} stands before ours at {side:?}; packets that it ends are not seen",
+                        attachment.name
+                    ),
+                );
+            }
+        }
+        for (ifindex, text) in self.observer.uncovered() {
+            reason("uncovered", format!("{} is not observed: {text}", self.names.get(ifindex)));
+        }
+        if self.tracker.dropped() > 0 {
+            reason("too-many-series", format!("{} series were dropped to make room", self.tracker.dropped()));
+        }
+        let state = if reasons.is_empty() { ObserverState::Complete } else { ObserverState::Degraded };
+        Ok(crate::report::document::Observer { state, reasons, lost, evicted })
+    }
+
+    /// The counters of one program.
+    pub fn counters(&self, program: Program) -> anyhow::Result<Counters> {
+        Ok(self.observer.counters(program)?)
+    }
+
+    fn platform(&self) -> anyhow::Result<Platform> {
+        let count = |program| -> anyhow::Result<u64> {
+            Ok(self.counters(program)?.outcome(Outcome::IgnoredPlatform))
+        };
+        Ok(Platform {
+            packets_out: count(Program::TcEgress)?,
+            packets_in: count(Program::Xdp)? + count(Program::TcIngress)?,
+        })
+    }
+
+    /// Detaches everything and waits until it is gone.
+    pub async fn close(self) {
+        self.observer.close().await;
+    }
+}
+
+fn mac(bytes: [u8; 6]) -> String {
+    bytes.map(|byte| format!("{byte:02x}")).join(":")
+}
