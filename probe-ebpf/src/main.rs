@@ -4,6 +4,7 @@
 //! (crate `probe-common`).
 #![no_std]
 #![no_main]
+#![expect(clippy::needless_pass_by_value, reason = "aya's entry points pass the context by value")]
 
 mod egress;
 mod follow;

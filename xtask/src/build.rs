@@ -4,6 +4,7 @@ use std::{
     ffi::{OsStr, OsString},
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use anyhow::{Context as _, Result, anyhow};
@@ -17,6 +18,9 @@ use crate::{
 /// The BPF crate's binary, and the name that probe-user's build script looks for.
 const BINARY: &str = "nvaprobe-bpf";
 const OBJECT: &str = "nvaprobe.bpf.o";
+
+/// What cargo is asked for, whatever it does with it.
+const TARGETED: [&str; 6] = ["--quiet", "--package", "probe-ebpf", "--release", "--target", TARGET];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -41,8 +45,8 @@ pub(crate) fn userspace(workspace: &Workspace, release: bool) -> Result<()> {
 /// Compiles the BPF programs and leaves the object where probe-user's build script finds it.
 pub(crate) fn bpf(workspace: &Workspace) -> Result<()> {
     let toolchain = Toolchain::find(workspace)?;
-    let scratch = workspace.target.join("bpf-build");
-    run(&mut toolchain.cargo(workspace, "build", &scratch))?;
+    let scratch = scratch(workspace);
+    run(toolchain.cargo(workspace).arg("build").args(TARGETED).arg("--target-dir").arg(&scratch))?;
     let built = scratch.join(TARGET).join("release").join(BINARY);
     install(&built, &workspace.target.join("bpf").join(OBJECT))
 }
@@ -69,26 +73,45 @@ impl Toolchain {
         Ok(Self { rustc, linker })
     }
 
-    fn cargo(&self, workspace: &Workspace, subcommand: &str, target_dir: &Path) -> std::process::Command {
-        let mut cargo = workspace.cargo();
+    fn cargo(&self, workspace: &Workspace) -> Command {
         // `core` is built by the cargo that came with it; the layout of rust-src is theirs to agree on.
         let own = self.rustc.path.with_file_name("cargo");
-        if self.rustc.core == Core::Source && own.exists() {
-            cargo = std::process::Command::new(own);
-            cargo.current_dir(&workspace.root);
-        }
+        let mut cargo = if self.rustc.core == Core::Source && own.exists() {
+            workspace.command(own)
+        } else {
+            workspace.cargo()
+        };
+        self.set_environment(&mut cargo);
         cargo
-            .arg(subcommand)
-            .args(["--quiet", "--package", "probe-ebpf", "--release", "--target", TARGET])
-            .args((self.rustc.core == Core::Source).then_some("-Zbuild-std=core"))
-            .arg("--target-dir")
-            .arg(target_dir)
+    }
+
+    fn set_environment(&self, command: &mut Command) {
+        command
             .env("RUSTC", &self.rustc.path)
+            // Stable compilers, too: aya-ebpf and `core` use unstable features.
             .env("RUSTC_BOOTSTRAP", "1")
             .env("CARGO_ENCODED_RUSTFLAGS", encode(&flags(&self.linker, std::env::consts::ARCH)))
             .env_remove("RUSTC_WORKSPACE_WRAPPER");
-        cargo
+        if self.rustc.core == Core::Source {
+            command.env("CARGO_UNSTABLE_BUILD_STD", "core");
+        }
     }
+}
+
+/// Clippy on the BPF crate; `false` when no clippy here understands it.
+pub(crate) fn clippy(workspace: &Workspace) -> Result<bool> {
+    let Ok(toolchain) = Toolchain::find(workspace) else { return Ok(false) };
+    let Some(program) = toolchain.rustc.clippy() else { return Ok(false) };
+    let mut clippy = workspace.command(program);
+    toolchain.set_environment(&mut clippy);
+    clippy.arg("clippy").args(TARGETED).arg("--target-dir").arg(scratch(workspace));
+    run(clippy.args(["--", "-D", "warnings"]))?;
+    Ok(true)
+}
+
+/// Apart from the host's artifacts, for another compiler wrote these.
+fn scratch(workspace: &Workspace) -> PathBuf {
+    workspace.target.join("bpf-build")
 }
 
 /// Compiler flags of the BPF programs, for a kernel of this architecture.

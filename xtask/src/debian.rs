@@ -1,45 +1,60 @@
 //! What apt provides on Debian, and how to ask for it.
 
-use std::{fs, process::Command};
+use std::{fs, path::PathBuf, process::Command};
 
 use anyhow::{Context as _, Result};
 
 use crate::workspace::{in_path, run};
 
-/// rustc 1.96 and a prebuilt `core` for BPF; both come with Debian's security updates.
-pub(crate) const RUSTC: [&str; 2] = ["rustc-web", "libstd-rust-web-dev-bpf"];
-
-/// The LLVM of that rustc, until it is installed and can be asked.
-pub(crate) const LLVM: u32 = 22;
-
-/// A program that must be in PATH, the package that brings it, and why it is needed.
-pub(crate) struct Tool {
-    pub(crate) program: &'static str,
-    pub(crate) package: &'static str,
+/// A package and why it is needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Package {
+    pub(crate) name: String,
     pub(crate) reason: &'static str,
 }
 
-/// The whole list. A C linker is not in it: without one, this program could not have been compiled.
-pub(crate) const TOOLS: [Tool; 2] = [
-    Tool { program: "ip", package: "iproute2", reason: "tests compare its listings before and after" },
-    Tool { program: "tc", package: "iproute2", reason: "tests set and list foreign filters with it" },
-];
-
-/// Packages that programs missing here come in, each once.
-pub(crate) fn packages_of_missing_tools() -> Vec<&'static str> {
-    let mut packages = Vec::new();
-    for tool in TOOLS.iter().filter(|tool| in_path(tool.program).is_none()) {
-        if !packages.contains(&tool.package) {
-            packages.push(tool.package);
-        }
+impl Package {
+    fn new(name: &str, reason: &'static str) -> Self {
+        Self { name: name.to_owned(), reason }
     }
-    packages
 }
 
-/// What bpf-linker is built with: headers, llvm-config and the shared library. The libraries behind that one
-/// (zlib, zstd, libxml2, …) come as its dependencies, and need no headers.
-pub(crate) fn linker_package(llvm: u32) -> String {
-    format!("llvm-{llvm}-dev")
+/// Programs that the tests start, the package that brings each, and what it is for. A C linker is not among
+/// them: without one, this program could not have been compiled.
+const TOOLS: [(&str, &str, &str); 1] =
+    [("ip", "iproute2", "`ip` and `tc`, to compare what is there before and after a test")];
+
+/// The LLVM of Debian's rustc, until it is installed and can be asked.
+pub(crate) const LLVM: u32 = 22;
+
+/// Packages of the tools that are not in PATH.
+pub(crate) fn missing_tools() -> Vec<Package> {
+    let missing = TOOLS.iter().filter(|(program, ..)| in_path(program).is_none());
+    missing.map(|(_, package, reason)| Package::new(package, reason)).collect()
+}
+
+/// A rustc with a prebuilt `core` for BPF; both come with Debian's security updates.
+pub(crate) fn rustc() -> [Package; 2] {
+    [
+        Package::new("rustc-web", "a rustc that compiles for BPF"),
+        Package::new("libstd-rust-web-dev-bpf", "its `core` for BPF"),
+    ]
+}
+
+/// Clippy of that rustc: no other can read its `core`.
+pub(crate) fn clippy() -> Package {
+    Package::new("rust-web-clippy", "clippy for the BPF programs")
+}
+
+/// What bpf-linker is built with. The libraries behind LLVM (zlib, zstd, libxml2, …) come as its dependencies,
+/// and need no headers.
+pub(crate) fn llvm(major: u32) -> Package {
+    Package::new(&format!("llvm-{major}-dev"), "what bpf-linker is built on")
+}
+
+/// Debian's folder of one LLVM.
+pub(crate) fn llvm_folder(major: u32) -> PathBuf {
+    PathBuf::from(format!("/usr/lib/llvm-{major}"))
 }
 
 /// Whether this is a Debian whose security updates carry those packages.
@@ -56,31 +71,30 @@ fn is_supported_release(os_release: &str) -> bool {
     field("ID") == Some("debian") && field("VERSION_ID").is_some_and(|id| matches!(id, "11" | "12" | "13"))
 }
 
-/// The commands that install these packages, as arguments.
-pub(crate) fn commands(packages: &[String]) -> [Vec<String>; 2] {
-    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+/// The commands that install these packages.
+pub(crate) fn commands(packages: &[Package]) -> [Vec<&str>; 2] {
     // Nothing is removed: rustc-web conflicts with Debian's own rustc and rustup, and which of them goes is
     // not for a build to decide.
-    let mut install = words(&["apt-get", "install", "-y", "--no-install-recommends", "--no-remove"]);
-    install.extend_from_slice(packages);
-    [words(&["apt-get", "update"]), install]
+    let mut install = vec!["apt-get", "install", "-y", "--no-install-recommends", "--no-remove"];
+    install.extend(packages.iter().map(|package| package.name.as_str()));
+    [vec!["apt-get", "update"], install]
 }
 
-pub(crate) fn install(packages: &[String]) -> Result<()> {
-    eprintln!("setup: installing {} with apt-get", packages.join(" "));
+pub(crate) fn install(packages: &[Package]) -> Result<()> {
+    eprintln!("setup: installing with apt-get");
+    for package in packages {
+        eprintln!("  {}: {}", package.name, package.reason);
+    }
     for command in commands(packages) {
         let (program, arguments) = command.split_first().context("an empty command")?;
-        run(Command::new(program)
-            .args(["-qq", "-o", "DPkg::Lock::Timeout=120"])
+        let mut apt = Command::new(program);
+        apt.args(["-qq", "-o", "DPkg::Lock::Timeout=120", "-o", "Dpkg::Use-Pty=0"])
             .args(arguments)
-            .env("DEBIAN_FRONTEND", "noninteractive"))
-        .with_context(|| {
-            format!(
-                "apt could not install {}; they need Debian's security updates in its sources, and cannot \
-                     stand beside Debian's own rustc and rustup packages",
-                packages.join(" ")
-            )
-        })?;
+            .env("DEBIAN_FRONTEND", "noninteractive");
+        run(&mut apt).context(
+            "apt could not install what is missing: it needs Debian's security updates among its sources, and \
+             rustc-web cannot stand beside Debian's own packages of rustc and rustup",
+        )?;
     }
     Ok(())
 }
@@ -100,8 +114,9 @@ mod tests {
 
     #[test]
     fn installing_never_removes_a_package() {
-        let [update, install] = commands(&["rustc-web".to_owned()]);
+        let packages = [llvm(23)];
+        let [update, install] = commands(&packages);
         assert_eq!(update.join(" "), "apt-get update");
-        assert_eq!(install.join(" "), "apt-get install -y --no-install-recommends --no-remove rustc-web");
+        assert_eq!(install.join(" "), "apt-get install -y --no-install-recommends --no-remove llvm-23-dev");
     }
 }

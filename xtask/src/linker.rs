@@ -12,7 +12,10 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use crate::workspace::{self, Workspace, in_path, is_executable, run};
+use crate::{
+    debian,
+    workspace::{self, Workspace, in_path, is_executable, run},
+};
 
 pub(crate) const VERSION: &str = "0.13.0";
 
@@ -61,11 +64,6 @@ fn root(workspace: &Workspace, llvm: u32) -> PathBuf {
         .join(format!("bpf-linker-{VERSION}-llvm-{llvm}"))
 }
 
-/// Debian's folder of one LLVM.
-pub(crate) fn debian_llvm(llvm: u32) -> PathBuf {
-    PathBuf::from(format!("/usr/lib/llvm-{llvm}"))
-}
-
 /// Builds bpf-linker against Debian's LLVM.
 pub(crate) fn install(workspace: &Workspace, llvm: u32) -> Result<()> {
     let root = root(workspace, llvm);
@@ -75,7 +73,7 @@ pub(crate) fn install(workspace: &Workspace, llvm: u32) -> Result<()> {
         root.display()
     );
 
-    let bin = debian_llvm(llvm).join("bin");
+    let bin = debian::llvm_folder(llvm).join("bin");
     let path = env::var_os("PATH").unwrap_or_default();
     let path = env::join_paths(std::iter::once(bin).chain(env::split_paths(&path)))
         .context("PATH has a folder with a colon in its name")?;
@@ -87,7 +85,7 @@ pub(crate) fn install(workspace: &Workspace, llvm: u32) -> Result<()> {
         .arg("--target-dir")
         .arg(&scratch)
         .env("PATH", path)
-        .env(format!("LLVM_SYS_{llvm}1_PREFIX"), debian_llvm(llvm));
+        .env(format!("LLVM_SYS_{llvm}1_PREFIX"), debian::llvm_folder(llvm));
     run(&mut cargo)?;
     std::fs::remove_dir_all(&scratch).with_context(|| format!("cannot remove {}", scratch.display()))
 }

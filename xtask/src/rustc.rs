@@ -21,6 +21,8 @@ use crate::workspace::{self, in_path};
 pub(crate) const TARGET: &str =
     if cfg!(target_endian = "big") { "bpfeb-unknown-none" } else { "bpfel-unknown-none" };
 
+const DEBIAN: &str = "/usr/bin/rustc";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rustc {
     pub(crate) path: PathBuf,
@@ -39,11 +41,21 @@ pub(crate) enum Core {
     Source,
 }
 
+impl Rustc {
+    /// The clippy that came with it: no other reads its `core`.
+    pub(crate) fn clippy(&self) -> Option<PathBuf> {
+        Some(self.path.with_file_name("cargo-clippy")).filter(|clippy| workspace::is_executable(clippy))
+    }
+
+    pub(crate) fn is_debian(&self) -> bool {
+        self.path == Path::new(DEBIAN)
+    }
+}
+
 /// The first rustc that can compile for BPF, in the order above.
 pub(crate) fn find() -> Option<Rustc> {
     let active = env::var_os("RUSTC").map(PathBuf::from).or_else(|| in_path("rustc"));
-    let debian = PathBuf::from("/usr/bin/rustc");
-    ask(&debian, Some(Core::Prebuilt))
+    ask(Path::new(DEBIAN), Some(Core::Prebuilt))
         .or_else(|| ask(active.as_deref()?, None))
         .or_else(|| ask(&nightly()?, Some(Core::Source)))
 }

@@ -6,7 +6,8 @@ use anyhow::{Result, bail};
 
 use crate::{
     build::Toolchain,
-    debian, linker,
+    debian::{self, Package},
+    linker,
     rustc::{self, Core, Rustc},
     workspace::{Workspace, is_root},
 };
@@ -29,8 +30,9 @@ pub(crate) fn run_command(workspace: &Workspace) -> Result<()> {
 pub(crate) fn ensure(workspace: &Workspace) -> Result<()> {
     let rustc = rustc::find();
     let missing = Missing {
-        tools: debian::packages_of_missing_tools(),
+        tools: debian::missing_tools(),
         linker: rustc.as_ref().is_none_or(|rustc| linker::find(workspace, rustc.llvm).is_none()),
+        clippy: debian::is_supported() && rustc.as_ref().is_none_or(|rustc| rustc.clippy().is_none()),
         rustc,
     };
     if missing.is_nothing() {
@@ -39,35 +41,17 @@ pub(crate) fn ensure(workspace: &Workspace) -> Result<()> {
     if !debian::is_supported() {
         bail!("{}", missing.the_rustup_way());
     }
-    let packages = missing.packages(|llvm| linker::debian_llvm(llvm).join("bin/llvm-config").exists());
-    if !packages.is_empty() {
-        if !is_root() {
-            bail!("{}", as_root(&packages));
-        }
-        debian::install(&packages)?;
-    }
-    install_linker(workspace)
-}
+    install(&missing.packages(has_llvm))?;
 
-/// Once rustc is there, which decides on the LLVM.
-fn install_linker(workspace: &Workspace) -> Result<()> {
+    // Only now is it known which LLVM bpf-linker must read.
     let Some(rustc) = rustc::find() else {
-        bail!(
-            "{} are installed, and yet no rustc compiles for {}",
-            debian::RUSTC.join(" and "),
-            rustc::TARGET
-        );
+        bail!("the packages are installed, and yet no rustc here compiles for {}", rustc::TARGET);
     };
     if linker::find(workspace, rustc.llvm).is_some() {
         return Ok(());
     }
-    if !linker::debian_llvm(rustc.llvm).join("bin/llvm-config").exists() {
-        // Debian's rustc has moved on to an LLVM that the first round did not install.
-        let packages = [debian::linker_package(rustc.llvm)];
-        if !is_root() {
-            bail!("{}", as_root(&packages));
-        }
-        debian::install(&packages)?;
+    if !has_llvm(rustc.llvm) {
+        install(&[debian::llvm(rustc.llvm)])?;
     }
     linker::install(workspace, rustc.llvm)?;
     if linker::find(workspace, rustc.llvm).is_none() {
@@ -76,54 +60,73 @@ fn install_linker(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
+fn has_llvm(major: u32) -> bool {
+    debian::llvm_folder(major).join("bin/llvm-config").exists()
+}
+
+fn install(packages: &[Package]) -> Result<()> {
+    if packages.is_empty() {
+        return Ok(());
+    }
+    if !is_root() {
+        bail!("{}", as_root(packages));
+    }
+    debian::install(packages)
+}
+
 struct Missing {
-    /// Packages of programs that are not in PATH.
-    tools: Vec<&'static str>,
+    tools: Vec<Package>,
     /// The compiler that was found.
     rustc: Option<Rustc>,
     linker: bool,
+    clippy: bool,
 }
 
 impl Missing {
     fn is_nothing(&self) -> bool {
-        self.tools.is_empty() && self.rustc.is_some() && !self.linker
+        self.tools.is_empty() && self.rustc.is_some() && !self.linker && !self.clippy
     }
 
     /// Debian's packages for what is missing.
-    fn packages(&self, has_llvm: impl Fn(u32) -> bool) -> Vec<String> {
-        let mut packages: Vec<String> = self.tools.iter().map(|&package| package.to_owned()).collect();
+    fn packages(&self, has_llvm: impl Fn(u32) -> bool) -> Vec<Package> {
+        let mut packages = self.tools.clone();
         if self.rustc.is_none() {
-            packages.extend(debian::RUSTC.map(str::to_owned));
+            packages.extend(debian::rustc());
+        }
+        // A rustc from elsewhere has its clippy from there, too.
+        if self.clippy && self.rustc.as_ref().is_none_or(Rustc::is_debian) {
+            packages.push(debian::clippy());
         }
         let llvm = self.rustc.as_ref().map_or(debian::LLVM, |rustc| rustc.llvm);
         if self.linker && !has_llvm(llvm) {
-            packages.push(debian::linker_package(llvm));
+            packages.push(debian::llvm(llvm));
         }
         packages
     }
 
     fn the_rustup_way(&self) -> String {
-        let mut text =
-            String::from("this is not Debian 11, 12 or 13, where setup could install what is missing:\n");
+        let mut text = String::from(
+            "this is not Debian 11, 12 or 13, where setup could install what is missing. Install it so:\n",
+        );
         if self.rustc.is_none() {
-            text += "  a rustc for BPF:  rustup toolchain install nightly --component rust-src\n";
+            text += "  rustup toolchain install nightly --component rust-src\n";
         }
         if self.linker {
             let _ = writeln!(
                 text,
-                "  bpf-linker:       cargo install bpf-linker --version {}\n  \
+                "  cargo install bpf-linker --version {}\n    \
                  (it needs an LLVM no older than rustc's; see https://github.com/aya-rs/bpf-linker)",
                 linker::VERSION
             );
         }
-        for tool in debian::TOOLS.iter().filter(|tool| self.tools.contains(&tool.package)) {
-            let _ = writeln!(text, "  {}:  from your distribution ({})", tool.program, tool.reason);
+        for tool in &self.tools {
+            let _ = writeln!(text, "  your distribution's {} ({})", tool.name, tool.reason);
         }
         text + "then run `cargo xtask setup` again"
     }
 }
 
-fn as_root(packages: &[String]) -> String {
+fn as_root(packages: &[Package]) -> String {
     let [update, install] = debian::commands(packages).map(|command| command.join(" "));
     format!(
         "packages are missing, and installing them needs root:\n  sudo {update}\n  sudo {install}\n\
@@ -135,42 +138,64 @@ fn as_root(packages: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn rustc(llvm: u32) -> Rustc {
-        Rustc { path: "/usr/bin/rustc".into(), release: "1.96.0".into(), llvm, core: Core::Prebuilt }
+    fn rustc(path: &str, llvm: u32) -> Rustc {
+        Rustc { path: path.into(), release: "1.96.0".into(), llvm, core: Core::Prebuilt }
+    }
+
+    fn tool() -> Vec<Package> {
+        vec![Package { name: "iproute2".into(), reason: "lists" }]
+    }
+
+    fn names(packages: &[Package]) -> String {
+        packages.iter().map(|package| package.name.as_str()).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn a_bare_machine_gets_everything() {
-        let missing = Missing { tools: vec!["iproute2"], rustc: None, linker: true };
+        let missing = Missing { tools: tool(), rustc: None, linker: true, clippy: true };
         assert_eq!(
-            missing.packages(|_| false).join(" "),
-            "iproute2 rustc-web libstd-rust-web-dev-bpf llvm-22-dev"
+            names(&missing.packages(|_| false)),
+            "iproute2 rustc-web libstd-rust-web-dev-bpf rust-web-clippy llvm-22-dev"
         );
     }
 
     #[test]
     fn what_is_there_is_not_installed_again() {
-        let linker_only = Missing { tools: vec![], rustc: Some(rustc(23)), linker: true };
-        assert_eq!(linker_only.packages(|_| false).join(" "), "llvm-23-dev");
+        let debian = Some(rustc("/usr/bin/rustc", 23));
+        let linker_only = Missing { tools: vec![], rustc: debian.clone(), linker: true, clippy: false };
+        assert_eq!(names(&linker_only.packages(|_| false)), "llvm-23-dev");
         assert!(linker_only.packages(|llvm| llvm == 23).is_empty());
-        assert!(Missing { tools: vec![], rustc: Some(rustc(22)), linker: false }.is_nothing());
-        assert!(!Missing { tools: vec!["iproute2"], rustc: Some(rustc(22)), linker: false }.is_nothing());
+
+        let clippy_only = Missing { tools: vec![], rustc: debian.clone(), linker: false, clippy: true };
+        assert_eq!(names(&clippy_only.packages(|_| true)), "rust-web-clippy");
+
+        let nothing = Missing { tools: vec![], rustc: debian, linker: false, clippy: false };
+        assert!(nothing.is_nothing());
+        assert!(!Missing { tools: tool(), ..nothing }.is_nothing());
+    }
+
+    #[test]
+    fn a_rustc_from_elsewhere_gets_no_clippy_of_debian() {
+        let rustc = Some(rustc("/opt/nightly/bin/rustc", 23));
+        let missing = Missing { tools: vec![], rustc, linker: false, clippy: true };
+        assert!(missing.packages(|_| true).is_empty());
     }
 
     #[test]
     fn elsewhere_the_rustup_way_is_named() {
-        let text = Missing { tools: vec!["iproute2"], rustc: None, linker: true }.the_rustup_way();
+        let text = Missing { tools: tool(), rustc: None, linker: true, clippy: false }.the_rustup_way();
         assert!(text.contains("rustup toolchain install nightly --component rust-src"), "{text}");
         assert!(text.contains("cargo install bpf-linker --version 0.13.0"), "{text}");
-        assert!(text.contains("ip:"), "{text}");
+        assert!(text.contains("iproute2"), "{text}");
 
-        let text = Missing { tools: vec![], rustc: Some(rustc(22)), linker: true }.the_rustup_way();
+        let rustc = Some(rustc("/usr/bin/rustc", 22));
+        let text = Missing { tools: vec![], rustc, linker: true, clippy: false }.the_rustup_way();
         assert!(!text.contains("nightly"), "{text}");
     }
 
     #[test]
     fn a_user_gets_the_commands_to_run() {
-        let text = as_root(&["iproute2".to_owned()]);
+        let text = as_root(&tool());
         assert!(text.contains("sudo apt-get update"), "{text}");
         assert!(
             text.contains("sudo apt-get install -y --no-install-recommends --no-remove iproute2"),

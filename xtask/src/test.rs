@@ -1,6 +1,6 @@
 //! `cargo xtask test`: the whole suite, as continuous integration runs it.
 
-use std::ffi::OsString;
+use std::{env, ffi::OsString};
 
 use anyhow::{Result, bail};
 
@@ -8,6 +8,8 @@ use crate::{
     build, lint, setup,
     workspace::{Workspace, is_root, run},
 };
+
+const THREADS: &str = "RUST_TEST_THREADS";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -36,7 +38,12 @@ pub(crate) fn run_command(workspace: &Workspace, options: &Options) -> Result<()
     build::bpf(workspace)?;
     // The tests start the binary, and `cargo test` alone would not build it.
     build::userspace(workspace, false)?;
-    run(workspace.cargo().args(arguments(options)))
+    let mut cargo = workspace.cargo();
+    if env::var_os(THREADS).is_none() {
+        // Namespace tests mostly wait for probes: more of them than processors may wait at once.
+        cargo.env(THREADS, "6");
+    }
+    run(cargo.args(arguments(options)))
 }
 
 fn arguments(options: &Options) -> Vec<OsString> {

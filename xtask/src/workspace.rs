@@ -2,7 +2,7 @@
 
 use std::{
     env,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
@@ -33,7 +33,12 @@ impl Workspace {
     }
 
     pub(crate) fn cargo(&self) -> Command {
-        let mut command = Command::new(&self.cargo);
+        self.command(&self.cargo)
+    }
+
+    /// A program in the workspace's folder.
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
         command.current_dir(&self.root);
         command
     }
