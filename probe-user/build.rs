@@ -1,29 +1,59 @@
-//! Embeds the BPF object, or an empty stub where there is none: `cargo check`, clippy and the unit tests of the
-//! pure modules need no BPF toolchain.
+//! Puts the BPF object where `capture::object` embeds it.
+//!
+//! `cargo xtask build` leaves the object in `<target>/bpf`. Without it an empty stub is embedded, so that
+//! `cargo check`, clippy and the unit tests need no BPF toolchain. `NVAPROBE_BPF_OBJECT` names another object.
 
 use std::{
-    env, fs,
+    env,
+    error::Error,
+    ffi::OsStr,
+    fs::{self, File},
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
-fn main() {
-    println!("cargo::rerun-if-env-changed=NVAPROBE_BPF_OBJECT");
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let object = env::var_os("NVAPROBE_BPF_OBJECT").map_or_else(|| built(&out), PathBuf::from);
-    // A path that does not exist makes cargo run this again at every build; so watch the folder above until it does.
-    println!("cargo::rerun-if-changed={}", watched(&object).display());
-    let bytes = fs::read(&object).unwrap_or_default();
-    fs::write(out.join("nvaprobe.bpf.o"), bytes).expect("OUT_DIR is writable");
+const OBJECT: &str = "nvaprobe.bpf.o";
+const OVERRIDE: &str = "NVAPROBE_BPF_OBJECT";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed={OVERRIDE}");
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo did not set OUT_DIR")?);
+
+    let object = if let Some(named) = env::var_os(OVERRIDE).filter(|named| !named.is_empty()) {
+        let named = PathBuf::from(named);
+        println!("cargo::rerun-if-changed={}", named.display());
+        fs::read(&named).map_err(|error| format!("{OVERRIDE}: cannot read {}: {error}", named.display()))?
+    } else {
+        let folder = target_dir(&out).ok_or("OUT_DIR is not inside a cargo target directory")?.join("bpf");
+        watch(&folder)?;
+        match fs::read(folder.join(OBJECT)) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            read => read.map_err(|error| format!("cannot read {OBJECT} in {}: {error}", folder.display()))?,
+        }
+    };
+    fs::write(out.join(OBJECT), object)?;
+    Ok(())
 }
 
-/// Where `cargo xtask build` puts the object: `bpf/` in cargo's target folder, which is the folder above the
-/// profile's: `<target>[/<triple>]/<profile>/build/<package>/out`.
-fn built(out: &Path) -> PathBuf {
-    let above = |levels| out.ancestors().nth(levels).unwrap_or(Path::new("."));
-    let candidates = [above(4).join("bpf/nvaprobe.bpf.o"), above(5).join("bpf/nvaprobe.bpf.o")];
-    candidates.iter().find(|path| path.exists()).unwrap_or(&candidates[0]).clone()
+/// The folder is watched, not the file: cargo takes a watched file that does not exist for changed, and would
+/// build this crate anew every time. A folder made here must also look older than this run.
+fn watch(folder: &Path) -> Result<(), Box<dyn Error>> {
+    if !folder.is_dir() {
+        fs::create_dir_all(folder)?;
+        File::open(folder)?.set_modified(SystemTime::UNIX_EPOCH)?;
+    }
+    println!("cargo::rerun-if-changed={}", folder.display());
+    Ok(())
 }
 
-fn watched(object: &Path) -> PathBuf {
-    object.ancestors().find(|path| path.exists()).unwrap_or(Path::new(".")).to_path_buf()
+/// `<target>` of `<target>[/<triple>]/<profile>/build/…/out`.
+fn target_dir(out: &Path) -> Option<PathBuf> {
+    let build = out.ancestors().find(|folder| folder.file_name() == Some(OsStr::new("build")))?;
+    let above_profile = build.parent()?.parent()?;
+    let triple = env::var_os("TARGET");
+    if above_profile.file_name() == triple.as_deref() {
+        return above_profile.parent().map(Path::to_path_buf);
+    }
+    Some(above_profile.to_path_buf())
 }

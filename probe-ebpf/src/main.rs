@@ -4,7 +4,7 @@
 //! (crate `probe-common`).
 #![no_std]
 #![no_main]
-#![expect(clippy::needless_pass_by_value, reason = "aya's macros hand the context over by value")]
+#![expect(clippy::needless_pass_by_value, reason = "aya's entry points pass the context by value")]
 #![feature(asm_experimental_arch)] // `packet::word`; the BPF target is not stable either
 
 mod egress;

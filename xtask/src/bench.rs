@@ -1,38 +1,29 @@
-//! `cargo xtask bench`: what a packet costs.
+//! `cargo xtask bench`: nanoseconds per packet of each BPF program.
 
-use anyhow::bail;
+use std::ffi::OsString;
+
+use anyhow::{Result, bail};
 
 use crate::{
-    build,
-    run::{cargo, is_root, run as execute},
-    setup,
+    build, setup,
+    workspace::{Workspace, is_root, run},
 };
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// Passed on to the benchmark
+pub(crate) struct Options {
+    /// Options of the bench
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    rest: Vec<String>,
+    arguments: Vec<OsString>,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run_command(workspace: &Workspace, options: &Options) -> Result<()> {
     if !is_root() {
-        bail!("the benchmark loads BPF programs: run it as root");
+        bail!("the bench loads BPF programs into the kernel, which needs root");
     }
-    setup::run()?;
-    build::object()?;
-    execute(
-        cargo()
-            .args([
-                "run",
-                "--quiet",
-                "--release",
-                "--package",
-                "nvaprobe-tests",
-                "--bin",
-                "nvaprobe-bench",
-                "--",
-            ])
-            .args(&args.rest),
-    )
+    setup::ensure(workspace)?;
+    build::bpf(workspace)?;
+    run(workspace
+        .cargo()
+        .args(["run", "--release", "--package", "nvaprobe-tests", "--bin", "nvaprobe-bench", "--"])
+        .args(&options.arguments))
 }

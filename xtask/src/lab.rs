@@ -1,28 +1,36 @@
-//! `cargo xtask lab`: from a fresh clone to the fault, its cause and its fix.
+//! `cargo xtask lab`: from a fresh clone to a fault reproduced, judged and fixed.
 
-use std::{os::unix::process::CommandExt, process::Command};
+use std::{ffi::OsString, os::unix::process::CommandExt as _, process::Command};
 
-use anyhow::bail;
+use anyhow::{Context as _, Result, bail};
 
-use crate::{build, run, setup};
+use crate::{
+    build, setup,
+    workspace::{Workspace, is_root, run},
+};
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// Passed on to `nvaprobe lab`
+pub(crate) struct Options {
+    /// Scenario and options of `nvaprobe lab`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    rest: Vec<String>,
+    arguments: Vec<OsString>,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    if !run::is_root() {
+pub(crate) fn run_command(workspace: &Workspace, options: &Options) -> Result<()> {
+    let nvaprobe = workspace.nvaprobe();
+    if !is_root() {
         bail!(
-            "the lab makes network namespaces and loads BPF programs: run it as root (sudo -E cargo xtask lab)"
+            "the lab needs root, for network namespaces and BPF: run this as root, or `cargo xtask build` and \
+             then `sudo {} lab`",
+            workspace.shown(&nvaprobe)
         );
     }
-    setup::run()?;
-    // Unoptimised: it builds in half the time, and the lab's pace is the probes'.
-    let binary = build::run(&build::Args::default())?;
-    println!();
-    // In our place, so that the terminal and its signals are the lab's own.
-    Err(Command::new(binary).arg("lab").args(&args.rest).exec().into())
+    setup::ensure(workspace)?;
+    build::bpf(workspace)?;
+    // Only the one binary, unoptimised: a newcomer waits half as long, and a lab's traffic is a trickle.
+    run(workspace.cargo().args(["build", "--package", "probe-user", "--bin", "nvaprobe"]))?;
+
+    // Replaces this process, so that the terminal, its signals and the exit code are nvaprobe's own.
+    let error = Command::new(&nvaprobe).arg("lab").args(&options.arguments).exec();
+    Err(error).with_context(|| format!("cannot run {}", nvaprobe.display()))
 }

@@ -1,59 +1,89 @@
-//! `cargo xtask`: sets up, builds, shows, tests and measures nvaprobe. One file a command.
+//! Builds, tests and measures nvaprobe: `cargo xtask --help`.
 
 mod bench;
 mod build;
+mod debian;
 mod lab;
+mod linker;
 mod lint;
-mod paths;
-mod run;
+mod rustc;
 mod setup;
 mod test;
-mod toolchain;
+mod workspace;
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use workspace::Workspace;
+
+/// Builds, tests and measures nvaprobe
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask", about = "Builds, tests and measures nvaprobe")]
-struct Cli {
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Install what building and testing need (Debian; elsewhere: say what to install)
+    /// Install what building and testing need and this machine lacks
     Setup,
-    /// Build the BPF object and everything else
-    Build(build::Args),
-    /// Build, then reproduce a misrouted probe in network namespaces and fix it (as root)
-    Lab(lab::Args),
-    /// Format, clippy and every test (as root: the tests make network namespaces)
-    Test(test::Args),
-    /// Format, clippy and the repository's own rules
+    /// Build the BPF programs and the binary that embeds them
+    Build(build::Options),
+    /// Reproduce a fault in network namespaces, judge it, fix it, judge again
+    Lab(lab::Options),
+    /// Run the whole test suite
+    Test(test::Options),
+    /// Check format, clippy and the rules of the house
     Lint,
-    /// Nanoseconds per packet of each program over an empty one (as root)
-    Bench(bench::Args),
+    /// Measure nanoseconds per packet of each BPF program
+    Bench(bench::Options),
 }
 
 fn main() -> ExitCode {
-    match dispatch(Cli::parse().command) {
+    match run(&Arguments::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("xtask: {error:#}");
+            // Not anyhow's own print: a backtrace helps nobody whose machine lacks a package.
+            eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn dispatch(command: Command) -> anyhow::Result<()> {
+fn run(command: &Command) -> Result<()> {
+    let workspace = Workspace::find()?;
     match command {
-        Command::Setup => setup::run(),
-        Command::Build(args) => build::run(&args).map(drop),
-        Command::Lab(args) => lab::run(&args),
-        Command::Test(args) => test::run(&args),
-        Command::Lint => lint::run(),
-        Command::Bench(args) => bench::run(&args),
+        Command::Setup => setup::run_command(&workspace),
+        Command::Build(options) => build::run_command(&workspace, options),
+        Command::Lab(options) => lab::run_command(&workspace, options),
+        Command::Test(options) => test::run_command(&workspace, options),
+        Command::Lint => lint::run_command(&workspace),
+        Command::Bench(options) => bench::run_command(&workspace, options),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn options_of_the_lab_pass_through() {
+        for line in [
+            "xtask lab misrouted --json",
+            "xtask lab --json misrouted",
+            "xtask test --fast name -- --nocapture",
+        ] {
+            Arguments::try_parse_from(line.split(' ')).unwrap();
+        }
     }
 }

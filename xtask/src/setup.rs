@@ -1,115 +1,136 @@
-//! `cargo xtask setup`: quick when nothing is missing, and it says what it installs.
+//! `cargo xtask setup`: what building and testing need and this machine lacks.
 
-use std::{path::Path, process::Command};
+use std::fmt::Write as _;
 
-use anyhow::{Context, bail};
+use anyhow::{Result, bail};
 
 use crate::{
-    paths,
-    run::{self, is_root, output},
-    toolchain::{self, LINKER_VERSION, Missing},
+    build::Toolchain,
+    debian::{self, Package},
+    linker,
+    rustc::{self, Core, Rustc},
+    workspace::{Workspace, is_root},
 };
 
-/// Debian packages, each with what it is for. `rustc-web` is in bookworm-security (and in bullseye's and trixie's).
-const PACKAGES: [(&str, &str); 7] = [
-    ("rustc-web", "a rustc that writes LLVM 22 bitcode for BPF"),
-    ("libstd-rust-web-dev-bpf", "core, prebuilt for bpfel-unknown-none"),
-    ("llvm-22-dev", "what bpf-linker is built on"),
-    ("g++", "links bpf-linker to LLVM's C++ libraries"),
-    ("zlib1g-dev", "a library of LLVM's"),
-    ("libzstd-dev", "a library of LLVM's"),
-    ("iproute2", "the tests list namespaces, filters and qdiscs with it"),
-];
+/// Installs what is missing, and says so also when that is nothing.
+pub(crate) fn run_command(workspace: &Workspace) -> Result<()> {
+    ensure(workspace)?;
+    let Toolchain { rustc, linker } = Toolchain::find(workspace)?;
+    let core = match rustc.core {
+        Core::Prebuilt => "prebuilt core",
+        Core::Source => "core built from rust-src",
+    };
+    eprintln!("setup: BPF programs compile with {} ({}, {core})", rustc.path.display(), rustc.release);
+    eprintln!("setup: and link with {} (LLVM {})", linker.display(), rustc.llvm);
+    eprintln!("setup: nothing is missing");
+    Ok(())
+}
 
-const ELSEWHERE: &str = "\
-This is not a Debian where xtask can install packages. What is needed:
-  rustup toolchain install nightly --component rust-src
-  cargo install bpf-linker
-  and the ip and tc commands (iproute2) for the tests.
-`cargo xtask build` finds them by itself.";
-
-pub(crate) fn run() -> anyhow::Result<()> {
-    let packages = missing_packages();
-    let missing = toolchain::find().err();
-    if missing.is_none() && packages.is_empty() {
-        println!("setup: nothing is missing");
+/// Installs what is missing. Silent and quick when that is nothing.
+pub(crate) fn ensure(workspace: &Workspace) -> Result<()> {
+    let rustc = rustc::find();
+    let missing = Missing {
+        tools: debian::missing_tools(),
+        linker: rustc.as_ref().is_none_or(|rustc| linker::find(workspace, rustc.llvm).is_none()),
+        clippy: debian::is_supported() && rustc.as_ref().is_none_or(|rustc| rustc.clippy().is_none()),
+        rustc,
+    };
+    if missing.is_nothing() {
         return Ok(());
     }
-    if !Path::new("/usr/bin/apt-get").exists() {
-        if missing.is_none() {
-            println!("setup: the BPF toolchain is there; packages are left to you");
-            return Ok(());
-        }
-        bail!("{ELSEWHERE}");
+    if !debian::is_supported() {
+        bail!("{}", missing.the_rustup_way());
     }
-    if !packages.is_empty() {
-        install(&packages)?;
-    }
-    match toolchain::find().err() {
-        Some(Missing { linker: true, .. }) => build_linker()?,
-        Some(Missing { compiler: true, .. }) => bail!(
-            "rustc-web and libstd-rust-web-dev-bpf are installed, but no rustc with bpfel-unknown-none is found.\n{ELSEWHERE}"
-        ),
-        _ => {}
-    }
-    toolchain::find()
-        .map(|_| println!("setup: done"))
-        .map_err(|missing| anyhow::anyhow!("setup ended, and this is still missing: {missing:?}"))
-}
+    install(&missing.packages(has_llvm))?;
 
-fn missing_packages() -> Vec<(&'static str, &'static str)> {
-    let Some(status) =
-        output(Command::new("dpkg-query").args(["-W", "-f", "${db:Status-Abbrev} ${Package}\n"]))
-    else {
-        return Vec::new();
+    // Only now is it known which LLVM bpf-linker must read.
+    let Some(rustc) = rustc::find() else {
+        bail!("the packages are installed, and yet no rustc here compiles for {}", rustc::TARGET);
     };
-    missing_from(&status)
+    if linker::find(workspace, rustc.llvm).is_some() {
+        return Ok(());
+    }
+    if !has_llvm(rustc.llvm) {
+        install(&[debian::llvm(rustc.llvm)])?;
+    }
+    linker::install(workspace, rustc.llvm)?;
+    if linker::find(workspace, rustc.llvm).is_none() {
+        bail!("bpf-linker {} was built for LLVM {} and does not run", linker::VERSION, rustc.llvm);
+    }
+    Ok(())
 }
 
-fn missing_from(status: &str) -> Vec<(&'static str, &'static str)> {
-    let installed: std::collections::BTreeSet<&str> =
-        status.lines().filter_map(|line| line.strip_prefix("ii")).map(str::trim).collect();
-    PACKAGES.into_iter().filter(|(package, _)| !installed.contains(package)).collect()
+fn has_llvm(major: u32) -> bool {
+    debian::llvm_folder(major).join("bin/llvm-config").exists()
 }
 
-fn install(packages: &[(&str, &str)]) -> anyhow::Result<()> {
-    let names: Vec<&str> = packages.iter().map(|(name, _)| *name).collect();
-    println!("setup: installing Debian packages");
-    for (name, reason) in packages {
-        println!("  {name}: {reason}");
+fn install(packages: &[Package]) -> Result<()> {
+    if packages.is_empty() {
+        return Ok(());
     }
     if !is_root() {
-        bail!(
-            "not root; run:\n  sudo apt-get update\n  sudo apt-get install --no-install-recommends {}",
-            names.join(" ")
-        );
+        bail!("{}", as_root(packages));
     }
-    let apt = || {
-        let mut command = Command::new("apt-get");
-        command.env("DEBIAN_FRONTEND", "noninteractive").args(["-q", "-y"]);
-        command
-    };
-    run::run(apt().arg("update"))?;
-    run::run(apt().args(["install", "--no-install-recommends"]).args(&names)).context(
-        "apt-get could not install the packages; is bookworm-security (or your release's) in its sources?",
-    )
+    debian::install(packages)
 }
 
-fn build_linker() -> anyhow::Result<()> {
-    println!(
-        "setup: building bpf-linker {LINKER_VERSION} into {} (about a minute)",
-        paths::tools().display()
-    );
-    let llvm = "/usr/lib/llvm-22";
-    let path = std::env::var("PATH").unwrap_or_default();
-    run::run(
-        run::cargo()
-            .env("LLVM_SYS_221_PREFIX", llvm)
-            .env("PATH", format!("{llvm}/bin:{path}"))
-            .args(["install", "bpf-linker", "--version", LINKER_VERSION, "--quiet"])
-            // The linker must read the LLVM that the compiler writes: 22 for rustc 1.95 and 1.96.
-            .args(["--no-default-features", "--features", "llvm-22", "--root"])
-            .arg(paths::tools()),
+struct Missing {
+    tools: Vec<Package>,
+    /// The compiler that was found.
+    rustc: Option<Rustc>,
+    linker: bool,
+    clippy: bool,
+}
+
+impl Missing {
+    fn is_nothing(&self) -> bool {
+        self.tools.is_empty() && self.rustc.is_some() && !self.linker && !self.clippy
+    }
+
+    /// Debian's packages for what is missing.
+    fn packages(&self, has_llvm: impl Fn(u32) -> bool) -> Vec<Package> {
+        let mut packages = self.tools.clone();
+        if self.rustc.is_none() {
+            packages.extend(debian::rustc());
+        }
+        // A rustc from elsewhere has its clippy from there, too.
+        if self.clippy && self.rustc.as_ref().is_none_or(Rustc::is_debian) {
+            packages.push(debian::clippy());
+        }
+        let llvm = self.rustc.as_ref().map_or(debian::LLVM, |rustc| rustc.llvm);
+        if self.linker && !has_llvm(llvm) {
+            packages.push(debian::llvm(llvm));
+        }
+        packages
+    }
+
+    fn the_rustup_way(&self) -> String {
+        let mut text = String::from(
+            "this is not Debian 11, 12 or 13, where setup could install what is missing. Install it so:\n",
+        );
+        if self.rustc.is_none() {
+            text += "  rustup toolchain install nightly --component rust-src\n";
+        }
+        if self.linker {
+            let _ = writeln!(
+                text,
+                "  cargo install bpf-linker --version {}\n    \
+                 (it needs an LLVM no older than rustc's; see https://github.com/aya-rs/bpf-linker)",
+                linker::VERSION
+            );
+        }
+        for tool in &self.tools {
+            let _ = writeln!(text, "  your distribution's {} ({})", tool.name, tool.reason);
+        }
+        text + "then run `cargo xtask setup` again"
+    }
+}
+
+fn as_root(packages: &[Package]) -> String {
+    let [update, install] = debian::commands(packages).map(|command| command.join(" "));
+    format!(
+        "packages are missing, and installing them needs root:\n  sudo {update}\n  sudo {install}\n\
+         then run `cargo xtask setup` again"
     )
 }
 
@@ -117,12 +138,68 @@ fn build_linker() -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
+    fn rustc(path: &str, llvm: u32) -> Rustc {
+        Rustc { path: path.into(), release: "1.96.0".into(), llvm, core: Core::Prebuilt }
+    }
+
+    fn tool() -> Vec<Package> {
+        vec![Package { name: "iproute2".into(), reason: "lists" }]
+    }
+
+    fn names(packages: &[Package]) -> String {
+        packages.iter().map(|package| package.name.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
     #[test]
-    fn only_what_is_not_installed_is_asked_for() {
-        let all: String = PACKAGES.iter().map(|(name, _)| format!("ii  {name}\n")).collect();
-        assert!(missing_from(&all).is_empty());
-        let removed = all.replace("ii  g++", "rc  g++");
-        assert_eq!(missing_from(&removed).iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["g++"]);
-        assert_eq!(missing_from("").len(), PACKAGES.len());
+    fn a_bare_machine_gets_everything() {
+        let missing = Missing { tools: tool(), rustc: None, linker: true, clippy: true };
+        assert_eq!(
+            names(&missing.packages(|_| false)),
+            "iproute2 rustc-web libstd-rust-web-dev-bpf rust-web-clippy llvm-22-dev"
+        );
+    }
+
+    #[test]
+    fn what_is_there_is_not_installed_again() {
+        let debian = Some(rustc("/usr/bin/rustc", 23));
+        let linker_only = Missing { tools: vec![], rustc: debian.clone(), linker: true, clippy: false };
+        assert_eq!(names(&linker_only.packages(|_| false)), "llvm-23-dev");
+        assert!(linker_only.packages(|llvm| llvm == 23).is_empty());
+
+        let clippy_only = Missing { tools: vec![], rustc: debian.clone(), linker: false, clippy: true };
+        assert_eq!(names(&clippy_only.packages(|_| true)), "rust-web-clippy");
+
+        let nothing = Missing { tools: vec![], rustc: debian, linker: false, clippy: false };
+        assert!(nothing.is_nothing());
+        assert!(!Missing { tools: tool(), ..nothing }.is_nothing());
+    }
+
+    #[test]
+    fn a_rustc_from_elsewhere_gets_no_clippy_of_debian() {
+        let rustc = Some(rustc("/opt/nightly/bin/rustc", 23));
+        let missing = Missing { tools: vec![], rustc, linker: false, clippy: true };
+        assert!(missing.packages(|_| true).is_empty());
+    }
+
+    #[test]
+    fn elsewhere_the_rustup_way_is_named() {
+        let text = Missing { tools: tool(), rustc: None, linker: true, clippy: false }.the_rustup_way();
+        assert!(text.contains("rustup toolchain install nightly --component rust-src"), "{text}");
+        assert!(text.contains("cargo install bpf-linker --version 0.13.0"), "{text}");
+        assert!(text.contains("iproute2"), "{text}");
+
+        let rustc = Some(rustc("/usr/bin/rustc", 22));
+        let text = Missing { tools: vec![], rustc, linker: true, clippy: false }.the_rustup_way();
+        assert!(!text.contains("nightly"), "{text}");
+    }
+
+    #[test]
+    fn a_user_gets_the_commands_to_run() {
+        let text = as_root(&tool());
+        assert!(text.contains("sudo apt-get update"), "{text}");
+        assert!(
+            text.contains("sudo apt-get install -y --no-install-recommends --no-remove iproute2"),
+            "{text}"
+        );
     }
 }

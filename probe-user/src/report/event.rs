@@ -1,15 +1,17 @@
 //! What `run` says while it runs: JSON Lines, or one line each for people.
 
-use std::net::IpAddr;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     document::{Finding, Protocol, Reply, Verdict},
-    style::{Style, clean},
+    endpoint::endpoint,
+    style::{Style, clean, count},
     text, time,
 };
+
+/// From this width on, a line holds the prober's address with its port.
+const FULL: usize = 100;
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -82,42 +84,69 @@ impl Event {
         match self {
             Self::Attempt(attempt) => attempt.human(style),
             Self::Series(change) => change.human(style),
-            Self::Finding { finding, .. } => text::finding(finding, style).join("\n"),
-            Self::Loss { time, count } => format!(
-                "{} {count} observations lost: verdicts of this moment are missing",
-                style.faint(time::clock(time))
+            Self::Finding { time, finding } => {
+                let mut lines = text::finding(finding, style);
+                if let Some(head) = lines.first_mut() {
+                    *head = format!("{} {head}", clock(time, style));
+                }
+                lines.join("\n")
+            }
+            Self::Loss { time, count: lost } => format!(
+                "{} {} lost: verdicts of this moment are missing",
+                clock(time, style),
+                count(*lost, "observation", "observations")
             ),
-            Self::Observer { time, text } => format!("{} {}", style.faint(time::clock(time)), clean(text)),
+            Self::Observer { time, text } => format!("{} {}", clock(time, style), clean(text)),
         }
     }
 }
 
 impl Attempt {
     fn human(&self, style: Style) -> String {
+        // On a narrow terminal the port stands alone: it finds the packet in a capture, and the address is nearly
+        // always the same. By width, not by line, so that columns stay columns.
+        let from = if usize::from(style.width) < FULL {
+            format!(":{}", self.source_port)
+        } else {
+            endpoint(&self.address, self.source_port)
+        };
         let verdict = style.verdict(self.verdict, &format!("{:<11}", self.verdict.code()));
-        let how = match (self.reply, self.latency_ms) {
-            (Reply::SynAck, Some(latency)) if self.out_nic.is_none() => {
-                format!("SYN-ACK {}", text::ms(latency))
-            }
-            (Reply::SynAck, _) => "SYN-ACK".to_owned(),
-            (Reply::Rst, _) => "RST".to_owned(),
-            (Reply::Data, _) => "answer".to_owned(),
-            (Reply::Icmp, _) => "ICMP error".to_owned(),
-            (Reply::None, _) => "no reply".to_owned(),
-        };
-        let out = self.out_nic.as_ref().map(|nic| format!(" left by {}", clean(nic))).unwrap_or_default();
-        let again = match (self.retransmits, self.revised) {
-            (_, true) => ", revised".to_owned(),
-            (0, _) => String::new(),
-            (n, _) => format!(", {n} retransmissions"),
-        };
         format!(
-            "{} {verdict} {} {} → {}  {how}{out}{again}",
-            style.faint(time::clock(&self.time)),
+            "{} {verdict} {} {from} → {}  {}",
+            clock(&self.time, style),
             clean(&self.nic),
-            endpoint(&self.address, self.source_port),
             endpoint(&self.target, self.port),
+            self.how()
         )
+    }
+
+    /// What answered, where it left, and what was unusual.
+    fn how(&self) -> String {
+        let reply = match self.reply {
+            Reply::SynAck => "SYN-ACK",
+            Reply::Rst => "RST",
+            Reply::Data => "answer",
+            Reply::Icmp => "ICMP error",
+            Reply::None => "no reply",
+        };
+        let mut how = reply.to_owned();
+        if let Some(nic) = &self.out_nic {
+            how = format!("{how} left by {}", clean(nic));
+        } else if let Some(latency) = self.latency_ms {
+            how = format!("{how} {}", text::ms(latency));
+        }
+        match (self.retransmits, self.reply) {
+            (0, _) => {}
+            (again, Reply::None) => how = format!("{how} to {} SYNs", u64::from(again) + 1),
+            (again, _) => {
+                let again = count(again.into(), "retransmission", "retransmissions");
+                how = format!("{how}, {again}");
+            }
+        }
+        if self.revised {
+            how += ", revised";
+        }
+        how
     }
 }
 
@@ -126,7 +155,7 @@ impl Change {
         let from = self.from.map_or("new", Verdict::code);
         format!(
             "{} {} {} {}  {from} → {}",
-            style.faint(time::clock(&self.time)),
+            clock(&self.time, style),
             style.verdict(self.to, "series     "),
             clean(&self.nic),
             endpoint(&self.target, self.port),
@@ -135,10 +164,10 @@ impl Change {
     }
 }
 
-/// `address:port`, IPv6 in brackets.
-pub(super) fn endpoint(address: &str, port: u16) -> String {
-    match address.parse::<IpAddr>() {
-        Ok(IpAddr::V6(v6)) => format!("[{v6}]:{port}"),
-        _ => format!("{}:{port}", clean(address)),
-    }
+fn clock(time: &str, style: Style) -> String {
+    style.faint(&clean(time::clock(time)))
 }
+
+#[cfg(test)]
+#[path = "event_tests.rs"]
+mod tests;

@@ -1,6 +1,6 @@
 //! JSON Schemas, generated from the types that are printed.
 
-use schemars::{JsonSchema, schema_for};
+use schemars::{JsonSchema, generate::SchemaSettings};
 
 use super::{document::Report, event::Event};
 
@@ -15,7 +15,9 @@ pub fn event() -> serde_json::Result<String> {
 }
 
 fn text<T: JsonSchema>() -> serde_json::Result<String> {
-    Ok(serde_json::to_string_pretty(&schema_for!(T))? + "\n")
+    // For a reader: fields that may be null are always there.
+    let schema = SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>();
+    Ok(serde_json::to_string_pretty(&schema)? + "\n")
 }
 
 #[cfg(test)]
@@ -25,5 +27,19 @@ mod tests {
     fn schemas_are_as_published() {
         insta::assert_snapshot!("report_schema", super::report().expect("serialises"));
         insta::assert_snapshot!("event_schema", super::event().expect("serialises"));
+    }
+
+    #[test]
+    fn every_field_of_the_document_is_promised() {
+        let schema: serde_json::Value =
+            serde_json::from_str(&super::report().expect("serialises")).expect("JSON");
+        for object in schema["$defs"].as_object().expect("definitions").values().chain([&schema]) {
+            let Some(properties) = object["properties"].as_object() else { continue };
+            let required = object["required"].as_array().expect("required");
+            assert!(
+                properties.keys().all(|name| required.iter().any(|promised| promised == name)),
+                "{object}"
+            );
+        }
     }
 }

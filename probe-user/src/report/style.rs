@@ -1,5 +1,7 @@
 //! How text looks: colour, width, and what may be printed at all.
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 use super::document::{Severity, Verdict};
 
 /// Settings of a text report.
@@ -13,6 +15,14 @@ pub struct Style {
 impl Style {
     /// 80 columns, no colour.
     pub const PLAIN: Self = Self { colour: false, width: 80 };
+
+    /// Fewer columns than this hold no report: it is laid out for this many then.
+    pub const NARROWEST: u16 = 20;
+
+    /// Columns to lay out for.
+    pub(super) fn columns(self) -> usize {
+        usize::from(self.width.max(Self::NARROWEST))
+    }
 
     /// Red for what the load balancer counts as failed, green for OK, yellow for what is open.
     pub fn verdict(self, verdict: Verdict, text: &str) -> String {
@@ -50,48 +60,72 @@ impl Style {
     }
 }
 
-/// Names come from the system and from captures: control characters must not reach a terminal.
+/// Names come from the system and from captures: what a terminal would obey, hide or reorder is shown instead.
+///
+/// Characters without a width (zero-width spaces, joiners, bidirectional controls, combining marks) are among it:
+/// two names that look alike are then told apart.
 pub fn clean(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| {
-            // Bidirectional overrides reorder what an operator reads.
-            let hostile = c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-            if hostile { c.escape_default().collect::<Vec<_>>() } else { vec![c] }
-        })
-        .collect()
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        let blank = c.is_whitespace() && c != ' ';
+        // Control characters have no width at all.
+        if blank || c.width().is_none_or(|width| width == 0) {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// Columns that a text takes.
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// The text and spaces up to so many columns.
+pub fn pad(text: &str, columns: usize) -> String {
+    format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
 }
 
 /// Breaks prose at spaces; a word longer than the line is cut. The first line starts with `first`, the others with
-/// `rest`.
-pub fn wrap(text: &str, first: &str, rest: &str, width: usize) -> Vec<String> {
-    let length = |line: &str| line.chars().count();
+/// `rest`, as far as they leave room.
+pub fn wrap(text: &str, first: &str, rest: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = first.to_owned();
+    let mut used = width(first);
     let mut empty = true;
     for word in text.split_whitespace() {
-        let mut word: Vec<char> = word.chars().collect();
-        while !word.is_empty() {
-            let gap = usize::from(!empty);
-            if length(&line) + gap + word.len() <= width {
-                if !empty {
-                    line.push(' ');
-                }
-                line.extend(word.drain(..));
-                empty = false;
-            } else if !empty {
+        let needed = width(word);
+        if !empty && used + 1 + needed > columns {
+            lines.push(std::mem::replace(&mut line, rest.to_owned()));
+            used = width(rest);
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+            used += 1;
+        }
+        for c in word.chars() {
+            let wide = c.width().unwrap_or(0);
+            if used + wide > columns && !empty {
                 lines.push(std::mem::replace(&mut line, rest.to_owned()));
-                empty = true;
-            } else {
-                let room = width.saturating_sub(length(&line)).max(1).min(word.len());
-                line.extend(word.drain(..room));
-                empty = false;
+                used = width(rest);
             }
+            line.push(c);
+            used += wide;
+            empty = false;
         }
     }
     if !empty || lines.is_empty() {
         lines.push(line);
     }
     lines
+}
+
+/// `1 warning`, `2 warnings`.
+pub fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 #[cfg(test)]
@@ -102,12 +136,21 @@ mod tests {
     fn prose_is_broken_at_spaces_and_long_words_are_cut() {
         assert_eq!(wrap("one two three", "- ", "  ", 9), ["- one two", "  three"]);
         assert_eq!(wrap("abcdefgh", "", "", 3), ["abc", "def", "gh"]);
+        assert_eq!(wrap("ab cdefgh", "", " ", 4), ["ab", " cde", " fgh"]);
         assert_eq!(wrap("", "- ", "  ", 9), ["- "]);
     }
 
     #[test]
-    fn control_characters_are_shown_not_obeyed() {
+    fn wide_characters_take_two_columns() {
+        assert_eq!(wrap("網卡一 x", "", "", 6), ["網卡一", "x"]);
+        assert_eq!(wrap("網卡一", "", "", 5), ["網卡", "一"]);
+        assert_eq!(pad("網", 4), "網  ");
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_hide_or_reorder_is_shown() {
         assert_eq!(clean("eth0\x1b[2J\n"), "eth0\\u{1b}[2J\\n");
-        assert_eq!(clean("a\u{202e}b"), "a\\u{202e}b");
+        assert_eq!(clean("a\u{202e}b\u{200b}c\u{2028}d\u{9b}"), "a\\u{202e}b\\u{200b}c\\u{2028}d\\u{9b}");
+        assert_eq!(clean("eth0 → 網卡"), "eth0 → 網卡");
     }
 }

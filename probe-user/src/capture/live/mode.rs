@@ -83,7 +83,7 @@ const DISTURBED: [(&str, &str); 4] = [
     ("hv_netvsc", "with XDP every packet is copied and large frames are dropped (netvsc_bpf.c)"),
     ("mlx5_core", "switching XDP on reopens all channels (mlx5e 86994156c736)"),
     ("mlx4_en", "switching XDP on restarts the port"),
-    ("mana", "switching XDP on re-creates the queues and limits the MTU"),
+    ("mana", "attaching limits the MTU, and newer drivers re-create the queues (mana_xdp_set)"),
 ];
 
 /// The hook to try, with a sentence that says why. `Err` when the demand cannot be met.
