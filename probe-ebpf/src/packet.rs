@@ -123,13 +123,13 @@ impl Bytes for Direct {
     }
 }
 
+#[inline(always)]
 /// One load of 8 bytes from a packet. The compiler would load byte by byte, since it must not assume alignment; the
 /// kernel's verifier lets packets be read unaligned where the CPU can (x86-64, arm64).
 ///
 /// # Safety
 ///
 /// The 8 bytes at `address` must be readable.
-#[inline(always)]
 unsafe fn word(address: usize) -> u64 {
     let word;
     // SAFETY: reads what the caller says is readable; assembly, so Rust's alignment rules do not apply.

@@ -8,7 +8,13 @@ use probe_user::{
         load::Sizes,
         mode::{IngressChoice, TcChoice},
     },
-    lab::{netns::Namespace, topology::Topology},
+    lab::{
+        fabric::Running as Prober,
+        listener::{Listener, Serve},
+        netns::Namespace,
+        prober::Probe,
+        topology::Topology,
+    },
     monitor::{Monitor, Settings, boot_ns},
     report::{
         document::{Finding, Report, Series, Severity, Verdict},
@@ -21,6 +27,23 @@ use probe_user::{
 pub const EVERY: Duration = Duration::from_millis(500);
 /// Time for five probes of each prober.
 pub const WINDOW: Duration = Duration::from_millis(2700);
+
+/// The probed port.
+pub const PORT: u16 = 8008;
+
+/// S01, running: the host route on eth0 only, a listener, a prober on each NIC.
+pub fn misrouted() -> (Topology, Listener, Vec<Prober>) {
+    let topology = Topology::two_armed().expect("a topology");
+    topology.primary_route().expect("a route");
+    let listener = topology.listen(PORT, Serve::Hold).expect("a listener");
+    let probers = (0..2)
+        .map(|nic| {
+            let probe = Probe::tcp(topology.target(nic, PORT)).every(EVERY);
+            topology.fabrics[nic].probe(probe).expect("a prober")
+        })
+        .collect();
+    (topology, listener, probers)
+}
 
 /// What was found.
 #[derive(Debug)]

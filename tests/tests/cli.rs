@@ -2,16 +2,14 @@
 
 use nix::sys::signal::Signal;
 use nvaprobe_tests::{
-    observe::EVERY,
+    observe::misrouted,
     process::{Running, binary, output, until},
 };
 use probe_user::{
-    lab::{listener::Serve, netns::Namespace, prober::Probe, topology::Topology},
+    lab::{netns::Namespace, topology::Topology},
     report::{document::Report, event::Event},
 };
 use std::process::Command;
-
-const PORT: u16 = 8008;
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -78,19 +76,6 @@ fn schemas_and_completions_are_printed() {
         let script = text(&plain(&["completions", shell]).stdout);
         assert!(script.contains("nvaprobe") && script.contains("doctor"), "{shell}");
     }
-}
-
-fn misrouted() -> (Topology, probe_user::lab::listener::Listener, Vec<probe_user::lab::fabric::Running>) {
-    let topology = Topology::two_armed().expect("a topology");
-    topology.primary_route().expect("a route");
-    let listener = topology.listen(PORT, Serve::Hold).expect("a listener");
-    let probers = (0..2)
-        .map(|nic| {
-            let probe = Probe::tcp(topology.target(nic, PORT)).every(EVERY);
-            topology.fabrics[nic].probe(probe).expect("a prober")
-        })
-        .collect();
-    (topology, listener, probers)
 }
 
 #[test]

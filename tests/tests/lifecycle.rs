@@ -9,7 +9,7 @@ use aya::programs::{SchedClassifier, TcAttachType, XdpMode, loaded_programs};
 use nix::sys::signal::Signal;
 use nvaprobe_tests::{
     kernel::Kernel,
-    observe::{EVERY, look, observe, settings},
+    observe::{PORT, look, misrouted, observe, settings},
     process::{Running, command, output, tool, until},
 };
 use probe_common::counters::Program;
@@ -17,8 +17,7 @@ use probe_user::{
     capture::live::{Observer, Options, load::Sizes},
     host::{self, netlink::Netlink},
     lab::{
-        fabric::Running as Probing,
-        listener::{Listener, Serve},
+        listener::Serve,
         netns::Namespace,
         prober::Probe,
         topology::{Plan, Topology},
@@ -27,21 +26,6 @@ use probe_user::{
     probe::{self, Tracker},
     report::document::{ObserverState, Report, Verdict},
 };
-
-const PORT: u16 = 8008;
-
-fn misrouted() -> (Topology, Listener, Vec<Probing>) {
-    let topology = Topology::two_armed().expect("a topology");
-    topology.primary_route().expect("a route");
-    let listener = topology.listen(PORT, Serve::Hold).expect("a listener");
-    let probers = (0..2)
-        .map(|nic| {
-            let probe = Probe::tcp(topology.target(nic, PORT)).every(EVERY);
-            topology.fabrics[nic].probe(probe).expect("a prober")
-        })
-        .collect();
-    (topology, listener, probers)
-}
 
 /// Everything that an observer could leave on the devices of a namespace, as the system's own tools list it.
 fn listing(nva: &Namespace) -> String {
@@ -354,6 +338,24 @@ fn losses_are_reported() {
     assert!(report.findings.iter().any(|finding| finding.code == "DEGRADED_OBSERVER"));
     assert!(!report.has_error(), "{:#?}", report.findings);
     assert_eq!(code, Some(0));
+}
+
+/// A reader kept waiting for many intervals finds every reply, and calls none of them missing.
+#[test]
+fn a_stalled_reader_invents_no_silence() {
+    let (topology, _listener, probers) = misrouted();
+    let running = Running::start(&topology.nva, &["run", "--json"]);
+    for _ in 0..3 {
+        let sent = probers[0].log().len();
+        running.signal(Signal::SIGSTOP);
+        until("more probes were sent", || probers[0].log().len() > sent + 3);
+        running.signal(Signal::SIGCONT);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    running.signal(Signal::SIGTERM);
+    let (_, out, _) = running.wait();
+    assert!(out.matches("\"verdict\":\"OK\"").count() >= 9, "{out}");
+    assert!(!out.contains("NO_REPLY"), "{out}");
 }
 
 /// Attaching and detaching again and again leaks no descriptor and no program.

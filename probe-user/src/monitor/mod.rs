@@ -197,15 +197,16 @@ impl Monitor {
 
     /// Feeds the models with what is there.
     fn pump(&mut self) -> anyhow::Result<()> {
+        // The clock first and losses last: whatever was put into the ring, or lost, up to `now` is known when silence
+        // up to `now` is judged, however long this thread was kept waiting in between.
+        let now = boot_ns();
         loop {
-            // Losses first: what is in the ring now was put there before the ring was full, and what was lost came
-            // after it. So the batch is judged by itself, and what is open after it may have been answered unseen.
-            let lost = self.observer.lost()?;
             self.batch.clear();
             self.observer.drain(BATCH, &mut self.batch);
             for observation in &self.batch {
                 self.tracker.observe(observation, &mut self.happened);
             }
+            let lost = self.observer.lost()?;
             if lost > self.lost {
                 self.tracker.lost(lost - self.lost, boot_ns(), &mut self.happened);
                 self.lost = lost;
@@ -214,7 +215,7 @@ impl Monitor {
                 break;
             }
         }
-        self.tracker.tick(boot_ns(), &mut self.happened);
+        self.tracker.tick(now, &mut self.happened);
         Ok(())
     }
 
@@ -328,8 +329,9 @@ impl Monitor {
 
     /// Ends the window and tells what it showed.
     pub async fn finish(&mut self) -> anyhow::Result<Report> {
+        let now = boot_ns();
         self.pump()?;
-        self.tracker.finish(boot_ns(), &mut self.happened);
+        self.tracker.finish(now, &mut self.happened);
         self.happened.clear();
         let facts = Facts::read().await.context("cannot read the host's network configuration")?;
         let mut rows = Vec::new();

@@ -53,6 +53,15 @@ impl Sides {
     }
 }
 
+/// Whether silence may be judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Silence {
+    /// More packets may be waiting, or were lost.
+    Open,
+    /// Everything up to now was read, and losses were told.
+    Judged,
+}
+
 /// Whether an ICMP error ends the attempt: fragmentation needed, packet too big, source quench and redirect do not.
 fn is_rejection(packet: &Observation) -> bool {
     match (packet.family, packet.icmp_type, packet.icmp_code) {
@@ -210,14 +219,21 @@ impl Attempt {
     }
 
     /// What the attempt has come to at `now_ns`, if it has; `known` is what the series is known to speak.
-    pub(super) fn assess(&self, known: Option<Protocol>, now_ns: u64) -> Option<Judgement> {
+    pub(super) fn assess(&self, known: Option<Protocol>, now_ns: u64, silence: Silence) -> Option<Judgement> {
+        let overdue = self.overdue && silence == Silence::Judged;
         match self.syn_ack.here {
-            Some(syn_ack) => self.assess_connected(syn_ack, known, now_ns),
-            None => self.assess_unconnected(),
+            Some(syn_ack) => self.assess_connected(syn_ack, known, now_ns, overdue),
+            None => self.assess_unconnected(overdue),
         }
     }
 
-    fn assess_connected(&self, syn_ack: Left, known: Option<Protocol>, now_ns: u64) -> Option<Judgement> {
+    fn assess_connected(
+        &self,
+        syn_ack: Left,
+        known: Option<Protocol>,
+        now_ns: u64,
+        overdue: bool,
+    ) -> Option<Judgement> {
         let speaks = match self.protocol {
             Some(Protocol::Tcp) | None => known.unwrap_or(Protocol::Tcp),
             Some(protocol) => protocol,
@@ -226,7 +242,7 @@ impl Attempt {
             let ok = Judgement::plain(Verdict::Ok, Reply::SynAck);
             let settled = now_ns >= syn_ack.at_ns.saturating_add(SETTLE_NS);
             let plain = known == Some(Protocol::Tcp) || self.protocol == Some(Protocol::Tcp);
-            return (plain || settled || self.ended_ns.is_some() || self.overdue).then_some(ok);
+            return (plain || settled || self.ended_ns.is_some() || overdue).then_some(ok);
         }
         debug_assert!(speaks != Protocol::Tcp);
         if self.answer.here.is_some() {
@@ -245,11 +261,11 @@ impl Attempt {
                 ..Judgement::plain(Verdict::Refused, reply)
             });
         }
-        (self.overdue && !self.void)
+        (overdue && !self.void)
             .then_some(Judgement { timed_out: true, ..Judgement::plain(Verdict::NoReply, Reply::None) })
     }
 
-    fn assess_unconnected(&self) -> Option<Judgement> {
+    fn assess_unconnected(&self, overdue: bool) -> Option<Judgement> {
         let asymmetric = [
             (Reply::SynAck, self.syn_ack.elsewhere),
             (Reply::Rst, self.rst.elsewhere),
@@ -264,7 +280,7 @@ impl Attempt {
         if self.icmp.here.is_some() {
             return Some(Judgement::plain(Verdict::IcmpReject, Reply::Icmp));
         }
-        (self.overdue && !self.void).then_some(Judgement::plain(Verdict::NoReply, Reply::None))
+        (overdue && !self.void).then_some(Judgement::plain(Verdict::NoReply, Reply::None))
     }
 
     /// When [`Attempt::assess`] may change its mind by time alone.

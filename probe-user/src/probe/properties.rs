@@ -45,6 +45,7 @@ fn retransmissions_belong_to_one_attempt() {
     let flow = Flow::new(2, 50000);
     world.see([flow.syn(0), flow.syn(3 * SECOND), flow.syn(9 * SECOND)]);
     world.see([Flow::new(2, 50001).syn(15 * SECOND)]);
+    world.tick(15 * SECOND);
     assert_eq!(world.said(), [(Verdict::NoReply, false)]);
     let series = world.only();
     assert_eq!(series.attempts, 2);
@@ -186,6 +187,20 @@ fn losses_void_what_was_open_and_nothing_else() {
     world.finish(8 * SECOND);
     assert_eq!(world.said(), [(Verdict::Ok, false)]);
     assert_eq!((world.only().attempts, world.only().voided), (2, 1));
+}
+
+/// A stalled reader finds the next probe's SYN behind the loss of the last one's reply, in one batch: only the loss counter,
+/// read after the batch, tells. Until then silence must not be judged.
+#[test]
+fn silence_is_not_judged_before_losses_were_looked_at() {
+    let mut world = World::default();
+    let (answered_unseen, next) = (Flow::new(2, 50000), Flow::new(2, 50001));
+    world.see([answered_unseen.syn(0), next.syn(5 * SECOND), next.syn_ack(5 * SECOND + MS, 2)]);
+    assert_eq!(world.said(), []);
+    world.tracker.lost(3, 5 * SECOND + 2 * MS, &mut world.events);
+    world.tick(6 * SECOND);
+    assert_eq!(world.said(), [(Verdict::Ok, false)]);
+    assert_eq!(world.only().counts().into_iter().collect::<Vec<_>>(), [(Verdict::Ok, 1)]);
 }
 
 #[test]

@@ -96,7 +96,7 @@ pub struct Series {
     history: VecDeque<(u64, Verdict)>,
     first_port: u16,
     /// ns; boxed, as it is larger than all the rest.
-    latency: Box<Histogram<u64>>,
+    latency: Option<Box<Histogram<u64>>>,
 }
 
 impl Series {
@@ -119,7 +119,7 @@ impl Series {
             cadences: Vec::new(),
             history: VecDeque::new(),
             first_port: first.tuple.peer_port,
-            latency: Box::new(new_histogram()),
+            latency: new_histogram(),
         }
     }
 
@@ -155,12 +155,14 @@ impl Series {
 
     /// Latency from SYN to SYN-ACK at a quantile, ns; `None` before the first.
     pub fn latency_ns(&self, quantile: f64) -> Option<u64> {
-        (!self.latency.is_empty()).then(|| self.latency.value_at_quantile(quantile))
+        let latency = self.latency.as_ref().filter(|latency| !latency.is_empty())?;
+        Some(latency.value_at_quantile(quantile))
     }
 
     /// The largest latency, ns.
     pub fn latency_max_ns(&self) -> Option<u64> {
-        (!self.latency.is_empty()).then(|| self.latency.max())
+        let latency = self.latency.as_ref().filter(|latency| !latency.is_empty())?;
+        Some(latency.max())
     }
 
     /// Counts with the attempts that are still open as pending.
@@ -233,10 +235,10 @@ impl Series {
             *self.out_nics.entry(nic).or_default() += 1;
         }
         if former.is_none()
-            && let Some(latency) = attempt.latency_ns()
+            && let (Some(latency), Some(recorded)) = (attempt.latency_ns(), self.latency.as_mut())
         {
             // Beyond the histogram's range only the top bucket is right, and that is where it goes.
-            self.latency.saturating_record(latency.max(1));
+            recorded.saturating_record(latency.max(1));
         }
         self.latest.insert(verdict, attempt.clone());
         self.verdict = self.history.back().map(|(_, verdict)| *verdict);
@@ -244,10 +246,7 @@ impl Series {
     }
 }
 
-/// 1 ns to 10 minutes with two significant digits.
-fn new_histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, 600_000_000_000, 2).unwrap_or_else(|_| {
-        // Only impossible bounds are refused, and these are constants.
-        unreachable!("constant histogram bounds are valid")
-    })
+/// 1 ns to 10 minutes with two significant digits. Only impossible bounds are refused, and these are constants.
+fn new_histogram() -> Option<Box<Histogram<u64>>> {
+    Histogram::new_with_bounds(1, 600_000_000_000, 2).ok().map(Box::new)
 }

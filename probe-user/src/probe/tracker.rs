@@ -8,7 +8,7 @@ use std::{
 use probe_common::observation::{Observation, Role, flags};
 
 use super::{
-    attempt::{Attempt, Tuple},
+    attempt::{Attempt, Silence, Tuple},
     series::{Forwarded, KEPT, Series, SeriesKey},
 };
 use crate::report::document::{Protocol, Verdict};
@@ -82,7 +82,8 @@ impl Tracker {
         self.dropped
     }
 
-    /// Takes in one packet. Packets come in the order in which they were seen.
+    /// Takes in one packet. Packets come in the order in which they were seen. They bring verdicts by what they show; that
+    /// an attempt stayed unanswered only [`Tracker::tick`] says, after losses were looked at.
     pub fn observe(&mut self, packet: &Observation, out: &mut Vec<Event>) {
         match packet.role() {
             Some(Role::Probe) if packet.flags & (flags::SYN | flags::ACK) == flags::SYN => {
@@ -116,13 +117,13 @@ impl Tracker {
             let age = syn.time_ns.saturating_sub(open.started_ns);
             open.overdue |= age >= half.max(SHORTEST_HALF_NS);
         }
-        judge(series, syn.time_ns, out);
         series.begin(attempt);
         if series.kept.len() > KEPT {
             if let Some(old) = series.kept.front_mut() {
                 old.overdue = true;
             }
-            judge(series, syn.time_ns, out);
+            // It leaves now, so it is judged now; 64 younger attempts are more than any batch holds.
+            judge(series, syn.time_ns, Silence::Judged, out);
             if let Some(old) = series.kept.pop_front()
                 && self.tuples.get(&old.tuple) == Some(&key)
                 && !series.kept.iter().any(|a| a.tuple == old.tuple)
@@ -154,7 +155,7 @@ impl Tracker {
         if let Some(protocol @ (Protocol::Http | Protocol::Https)) = attempt.protocol {
             series.protocol = Some(protocol);
         }
-        judge(series, packet.time_ns, out);
+        judge(series, packet.time_ns, Silence::Open, out);
     }
 
     /// A probe that was passed on: the address probed may have been translated, the prober's end not.
@@ -181,7 +182,8 @@ impl Tracker {
         }
     }
 
-    /// Judges what time alone decides.
+    /// Judges what time alone decides. `now_ns` was read before the packets were, and losses were told since: else a reply
+    /// that waits to be read, or was lost, would count as silence.
     pub fn tick(&mut self, now_ns: u64, out: &mut Vec<Event>) {
         let default_limit = self.default_limit_ns();
         for series in self.series.values_mut() {
@@ -189,7 +191,7 @@ impl Tracker {
             for open in series.kept.iter_mut().filter(|a| a.judgement.is_none()) {
                 open.overdue |= now_ns.saturating_sub(open.started_ns) >= limit;
             }
-            judge(series, now_ns, out);
+            judge(series, now_ns, Silence::Judged, out);
         }
     }
 
@@ -201,7 +203,8 @@ impl Tracker {
             .flat_map(|series| {
                 let limit = series.limit_ns(default_limit);
                 series.kept.iter().filter(|a| a.judgement.is_none() && !a.void).map(move |a| {
-                    let overdue = a.started_ns.saturating_add(limit);
+                    // Ended by the next attempt already: due at once.
+                    let overdue = if a.overdue { a.started_ns } else { a.started_ns.saturating_add(limit) };
                     a.settles_ns().map_or(overdue, |settles| settles.min(overdue))
                 })
             })
@@ -226,7 +229,7 @@ impl Tracker {
             for open in series.kept.iter_mut().filter(|a| a.judgement.is_none()) {
                 open.overdue |= now_ns.saturating_sub(open.started_ns) >= FINAL_WAIT_NS;
             }
-            judge(series, now_ns, out);
+            judge(series, now_ns, Silence::Judged, out);
         }
     }
 
@@ -248,11 +251,11 @@ impl Tracker {
 }
 
 /// Judges every kept attempt whose facts now say something new.
-fn judge(series: &mut Series, now_ns: u64, out: &mut Vec<Event>) {
+fn judge(series: &mut Series, now_ns: u64, silence: Silence, out: &mut Vec<Event>) {
     let mut attempts = std::mem::take(&mut series.kept);
     for attempt in &mut attempts {
         let known = series.protocol;
-        let Some(judgement) = attempt.assess(known, now_ns) else { continue };
+        let Some(judgement) = attempt.assess(known, now_ns, silence) else { continue };
         if attempt.judgement == Some(judgement) {
             continue;
         }
