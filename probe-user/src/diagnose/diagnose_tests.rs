@@ -25,6 +25,9 @@ fn series(verdict: Verdict, reply: Reply, counts: &[(Verdict, u64)]) -> Series {
         reply,
         out_nic: (verdict == Verdict::Asymmetric).then(|| "eth0".into()),
         http_status: None,
+        tls_alert: None,
+        proxy: None,
+        role: None,
         confirmed: true,
         healed: 0,
         attempts: counts.iter().map(|(_, count)| count).sum(),
@@ -33,6 +36,7 @@ fn series(verdict: Verdict, reply: Reply, counts: &[(Verdict, u64)]) -> Series {
         cadences: vec![5.0],
         limit_s: Some(5.0),
         latency_ms: None,
+        answer_ms: None,
         lb_view: None,
     }
 }

@@ -46,6 +46,9 @@ impl Context<'_> {
             reply: judgement.map_or(Reply::None, |judgement| judgement.reply),
             out_nic: judgement.and_then(|judgement| judgement.out_nic).map(|nic| self.names.get(nic)),
             http_status: None,
+            tls_alert: None,
+            proxy: None,
+            role: None,
             confirmed: series.confirmed,
             healed: 0,
             attempts: series.attempts - series.voided,
@@ -58,6 +61,7 @@ impl Context<'_> {
                 .zip(series.latency_ns(0.99))
                 .zip(series.latency_max_ns())
                 .map(|((p50, p99), max)| Latency { p50: ms(p50), p99: ms(p99), max: ms(max) }),
+            answer_ms: None,
             lb_view: None,
         }
     }

@@ -6,6 +6,7 @@
 pub mod attempt;
 pub mod interval;
 pub mod request;
+pub mod rules;
 pub mod series;
 pub mod tracker;
 

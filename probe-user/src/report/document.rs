@@ -145,7 +145,14 @@ pub struct Series {
     pub reply: Reply,
     /// The NIC the reply left by, when it is another one.
     pub out_nic: Option<String>,
+    /// Status of the latest judged answer; null when none was readable (TLS hides it).
     pub http_status: Option<u16>,
+    /// Name of the TLS alert that ended the latest failed handshake (RFC 8446, 6).
+    pub tls_alert: Option<String>,
+    /// `v1` or `v2` when a PROXY protocol header precedes the requests.
+    pub proxy: Option<String>,
+    /// `active` or `standby` when the configuration expects this probe.
+    pub role: Option<String>,
     /// False for a single inbound attempt: it may be a port test.
     pub confirmed: bool,
     pub healed: u64,
@@ -158,11 +165,14 @@ pub struct Series {
     pub cadences: Vec<f64>,
     /// Seconds within which an answer counts.
     pub limit_s: Option<f64>,
+    /// SYN to SYN-ACK.
     pub latency_ms: Option<Latency>,
+    /// Request to the first byte of its answer.
+    pub answer_ms: Option<Latency>,
     pub lb_view: Option<LbView>,
 }
 
-/// Latency of SYN to SYN-ACK, milliseconds.
+/// Latency in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     pub p50: f64,
@@ -170,14 +180,51 @@ pub struct Latency {
     pub max: f64,
 }
 
+/// What a load balancer makes of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LbState {
+    Up,
+    Down,
+    /// Fluctuating: it comes back later than its threshold says, how much later is not published.
+    Held,
+    /// Nothing is known, or what was known is too old.
+    Unknown,
+}
+
+impl std::fmt::Display for LbState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Up => "up",
+            Self::Down => "down",
+            Self::Held => "held",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
 /// The state the load balancer must have reached.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LbView {
-    pub state: String,
+    pub state: LbState,
+    /// Azure's health-status reason code.
     pub code: String,
+    /// When the state last changed, RFC 3339; null before the first change.
     pub since: Option<String>,
+    /// Failures in a row that take the instance out.
     pub threshold: u32,
+    /// Successes in a row that bring it back.
+    pub rise: u32,
+    /// How many more failures in a row flip it; null unless it is up.
+    pub failures_left: Option<u32>,
+    /// How many more successes in a row flip it; null unless it is down.
+    pub successes_left: Option<u32>,
+    /// Seconds from a failure to its removal that interval and threshold imply.
     pub failover_s: Option<f64>,
+    /// Changes of state within the last ten intervals.
+    pub changes: u32,
+    /// What becomes of flows when this instance, or all, are down.
+    pub flows: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

@@ -29,6 +29,9 @@ fn series(nic: &str, target: &str, port: u16, counts: &[(Verdict, u64)]) -> Seri
         reply: if ok { Reply::SynAck } else { Reply::None },
         out_nic: (verdict == Verdict::Asymmetric).then(|| "eth0".to_owned()),
         http_status: None,
+        tls_alert: None,
+        proxy: None,
+        role: None,
         confirmed: true,
         healed: 0,
         attempts: counts.iter().map(|(_, count)| count).sum(),
@@ -37,6 +40,7 @@ fn series(nic: &str, target: &str, port: u16, counts: &[(Verdict, u64)]) -> Seri
         cadences: vec![5.0],
         limit_s: Some(5.0),
         latency_ms: ok.then_some(Latency { p50: 0.08, p99: 0.31, max: 0.4 }),
+        answer_ms: None,
         lb_view: None,
     }
 }
