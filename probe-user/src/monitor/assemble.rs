@@ -1,5 +1,7 @@
 //! From models and facts to the report document.
 
+use hdrhistogram::Histogram;
+
 use crate::{
     diagnose::Failures,
     monitor::{clock::Clock, nics::Names},
@@ -34,7 +36,6 @@ impl Context<'_> {
     /// One series as the document has it.
     pub fn series(&self, series: &Series) -> document::Series {
         let judgement = series.judgement();
-        let ms = |ns: u64| ns as f64 / 1e6;
         document::Series {
             nic: self.names.get(series.key.nic),
             source: self.source(series),
@@ -56,12 +57,8 @@ impl Context<'_> {
             interval_s: series.interval_s(),
             cadences: series.cadences().to_vec(),
             limit_s: series.limit_s(),
-            latency_ms: series
-                .latency_ns(0.5)
-                .zip(series.latency_ns(0.99))
-                .zip(series.latency_max_ns())
-                .map(|((p50, p99), max)| Latency { p50: ms(p50), p99: ms(p99), max: ms(max) }),
-            answer_ms: None,
+            latency_ms: series.latency().map(latency),
+            answer_ms: series.answers().map(latency),
             lb_view: None,
         }
     }
@@ -123,7 +120,17 @@ impl Context<'_> {
                     to: *to,
                 })
             }
+            probe::Event::View { .. } => return None,
             probe::Event::Lost { count, at_ns } => event::Event::Loss { time: time(*at_ns), count: *count },
         })
+    }
+}
+
+fn latency(histogram: &Histogram<u64>) -> Latency {
+    let ms = |ns: u64| ns as f64 / 1e6;
+    Latency {
+        p50: ms(histogram.value_at_quantile(0.5)),
+        p99: ms(histogram.value_at_quantile(0.99)),
+        max: ms(histogram.max()),
     }
 }
