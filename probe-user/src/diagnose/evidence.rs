@@ -122,3 +122,25 @@ pub(super) fn unread(case: &Case<'_>) -> Vec<Evidence> {
         .map(|unread| of("not-looked-at", format!("{}: {}", unread.what, unread.why)))
         .collect()
 }
+
+/// The PROXY header in front of the requests.
+pub(super) fn proxy(case: &Case<'_>) -> Option<Evidence> {
+    let version = case.series.proxy.as_ref()?;
+    Some(of(
+        "proxy",
+        format!(
+            "PROXY {version} in use: a header precedes each request (Azure: the private link service's option)"
+        ),
+    ))
+}
+
+/// Other NICs may have carried what a capture does not show.
+pub(super) fn captured(case: &Case<'_>) -> Option<Evidence> {
+    let captured = &case.failures.captured;
+    (!captured.is_empty()).then(|| {
+        of(
+            "not-looked-at",
+            format!("captured was {} only; a reply by another NIC would not show", captured.join(", ")),
+        )
+    })
+}

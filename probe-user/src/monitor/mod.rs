@@ -23,7 +23,7 @@ use crate::{
         },
         privileges,
     },
-    diagnose::{self, Case},
+    diagnose::{self, Case, condition::Scene},
     fix::PolicyFix,
     host::{
         self, Facts,
@@ -265,10 +265,11 @@ impl Monitor {
     async fn say(&mut self, said: &mut Vec<Event>) {
         let happened = std::mem::take(&mut self.happened);
         let mut judged = std::collections::BTreeSet::new();
+        let now = boot_ns();
         {
             let context = self.context();
             for event in &happened {
-                let series = |key: &probe::SeriesKey| self.tracker.get(key).map(|s| context.series(s));
+                let series = |key: &probe::SeriesKey| self.tracker.get(key).map(|s| context.series(s, now));
                 said.extend(context.event(event, series));
                 if let probe::Event::Judged { series, .. } = event {
                     judged.insert(*series);
@@ -298,13 +299,19 @@ impl Monitor {
         let series = self.tracker.get(&key)?;
         let facts = Facts::read().await.ok()?;
         let lookup = self.look_up(&facts, series).await;
-        let document = self.context().series(series);
+        let document = self.context().series(series, boot_ns());
         let case = self.case(series, &document, &facts, lookup.as_ref());
         diagnose::diagnose(&[case]).into_iter().next()
     }
 
     fn context(&self) -> Context<'_> {
-        Context { names: &self.names, sources: &self.settings.sources, clock: self.clock }
+        Context {
+            names: &self.names,
+            sources: &self.settings.sources,
+            clock: self.clock,
+            flows: None,
+            captured: &[],
+        }
     }
 
     fn case<'a>(
@@ -336,7 +343,7 @@ impl Monitor {
         let facts = Facts::read().await.context("cannot read the host's network configuration")?;
         let mut rows = Vec::new();
         for series in self.tracker.series() {
-            rows.push((series, self.context().series(series), self.look_up(&facts, series).await));
+            rows.push((series, self.context().series(series, now), self.look_up(&facts, series).await));
         }
         let cases: Vec<Case<'_>> = rows
             .iter()
@@ -344,8 +351,21 @@ impl Monitor {
             .collect();
         let plans = diagnose::policies(&cases);
         let observer = self.observer_state()?;
-        let mut findings = diagnose::diagnose(&cases);
-        findings.extend(diagnose::degraded(&observer));
+        let ports = rows.iter().map(|(series, ..)| series.key.local_port).collect();
+        let listeners = host::listeners(&ports).unwrap_or_else(|error| {
+            tracing::warn!("{error}");
+            Vec::new()
+        });
+        let nics: Vec<String> = self.judged.iter().map(|nic| self.names.get(*nic)).collect();
+        let scene = Scene {
+            cases: &cases,
+            expected: &[],
+            window_s: now.saturating_sub(self.started_ns) as f64 / 1e9,
+            nics: &nics,
+            azure_lb: true,
+            listeners: &listeners,
+        };
+        let findings = diagnose::everything(&scene, &observer);
         let to_ns = boot_ns();
         let probes = rows.iter().map(|(_, document, _)| document.clone()).collect();
         self.plans = plans;
