@@ -140,6 +140,8 @@ impl Context<'_> {
                     verdict: judgement.verdict,
                     reply: judgement.reply,
                     out_nic: judgement.out_nic.map(|nic| self.names.get(nic)),
+                    http_status: None,
+                    tls_alert: None,
                     latency_ms: attempt.latency_ns().map(|ns| ns as f64 / 1e6),
                     retransmits: attempt.retransmits,
                     revised: *revised,
