@@ -140,8 +140,8 @@ impl Context<'_> {
                     verdict: judgement.verdict,
                     reply: judgement.reply,
                     out_nic: judgement.out_nic.map(|nic| self.names.get(nic)),
-                    http_status: None,
-                    tls_alert: None,
+                    http_status: judgement.http_status,
+                    tls_alert: judgement.tls_alert.map(|(alert, _)| tls::alert_name(alert)),
                     latency_ms: attempt.latency_ns().map(|ns| ns as f64 / 1e6),
                     retransmits: attempt.retransmits,
                     revised: *revised,
@@ -159,7 +159,19 @@ impl Context<'_> {
                     to: *to,
                 })
             }
-            probe::Event::View { .. } => return None,
+            probe::Event::View { series, from, to, at_ns } => {
+                let series = find(series)?;
+                event::Event::LbView {
+                    time: time(*at_ns),
+                    nic: series.nic,
+                    source: series.source,
+                    target: series.target,
+                    port: series.port,
+                    from: Some(*from).filter(|state| *state != LbState::Unknown),
+                    to: *to,
+                    code: series.lb_view.map_or_else(|| "NA".to_owned(), |view| view.code),
+                }
+            }
             probe::Event::Lost { count, at_ns } => event::Event::Loss { time: time(*at_ns), count: *count },
         })
     }
