@@ -11,26 +11,28 @@ mod driver;
 pub(crate) mod fixture;
 pub mod forwarding;
 pub mod links;
-pub mod listeners;
 pub mod lookup;
 pub mod netlink;
 pub mod qdisc;
 pub mod routes;
 pub mod rules;
 pub mod selection;
+pub mod sockets;
 pub mod tables;
 pub mod watch;
 
 use std::collections::BTreeSet;
 
+use ipnet::IpNet;
+
 use addresses::Address;
 use forwarding::Forwarding;
 use links::Links;
-use listeners::Listener;
 use lookup::{Query, RouteLookup};
 use netlink::Netlink;
 use routes::Route;
 use rules::Rule;
+use sockets::{Connecting, Listener};
 use tables::TableNames;
 
 /// Why the host could not be read at all. What is merely missing lands in [`Facts::unread`].
@@ -75,7 +77,12 @@ pub async fn links() -> Result<Links, HostError> {
 
 /// Who listens on these TCP ports, in the current thread's network namespace.
 pub fn listeners(ports: &BTreeSet<u16>) -> Result<Vec<Listener>, String> {
-    listeners::read(ports)
+    sockets::listeners(ports)
+}
+
+/// Connections of this host's own that wait for an answer from one of these, in the current thread's network namespace.
+pub fn connecting(to: &[IpNet]) -> Result<Vec<Connecting>, String> {
+    sockets::connecting(to)
 }
 
 impl Facts {

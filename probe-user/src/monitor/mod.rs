@@ -23,13 +23,17 @@ use crate::{
         },
         privileges,
     },
-    diagnose::{self, Case, condition::Scene},
+    diagnose::{
+        self, Case,
+        condition::{Own, Scene},
+    },
     fix::PolicyFix,
     host::{
         self, Facts,
         links::Links,
         lookup::{Query, RouteLookup},
         netlink::Netlink,
+        sockets::Connecting,
         watch::Watch,
     },
     probe::{self, Series, Tracker},
@@ -334,6 +338,22 @@ impl Monitor {
         Some(facts.lookup(Query::reply(from, series.key.local_port, to, series.key.nic)).await)
     }
 
+    /// Where this host's own packets to the first exact IPv4 source go, when they get no answer, and which connections wait.
+    async fn own_traffic(
+        &self,
+        facts: &Facts,
+        platform: Platform,
+    ) -> (String, Option<RouteLookup>, Vec<Connecting>) {
+        let source =
+            self.settings.sources.iter().find(|source| source.is_exact() && source.net.addr().is_ipv4());
+        let Some(source) = source.filter(|_| platform.packets_out > 0 && platform.packets_in == 0) else {
+            return ("the sources".to_owned(), None, Vec::new());
+        };
+        let lookup = facts.lookup(Query::own(source.net.addr())).await;
+        let connecting = host::connecting(&[source.net]).unwrap_or_default();
+        (source.to_string(), Some(lookup), connecting)
+    }
+
     /// Ends the window and tells what it showed.
     pub async fn finish(&mut self) -> anyhow::Result<Report> {
         let now = boot_ns();
@@ -356,6 +376,8 @@ impl Monitor {
             tracing::warn!("{error}");
             Vec::new()
         });
+        let platform = self.platform()?;
+        let (source, own, connecting) = self.own_traffic(&facts, platform).await;
         let nics: Vec<String> = self.judged.iter().map(|nic| self.names.get(*nic)).collect();
         let scene = Scene {
             cases: &cases,
@@ -364,6 +386,13 @@ impl Monitor {
             nics: &nics,
             azure_lb: true,
             listeners: &listeners,
+            own: Some(Own {
+                packets: platform,
+                source: &source,
+                connecting: &connecting,
+                lookup: own.as_ref(),
+                facts: Some(&facts),
+            }),
         };
         let findings = diagnose::everything(&scene, &observer);
         let to_ns = boot_ns();
@@ -381,7 +410,7 @@ impl Monitor {
             findings,
             flows: Vec::new(),
             ha_ports: Vec::new(),
-            platform: self.platform()?,
+            platform,
         })
     }
 

@@ -4,13 +4,18 @@ mod flapping;
 mod interval;
 mod latency;
 mod not_arriving;
+mod platform;
 mod shared_signal;
 
 use super::Case;
 use crate::{
-    host::listeners::Listener,
+    host::{
+        Facts,
+        lookup::RouteLookup,
+        sockets::{Connecting, Listener},
+    },
     probe::Expected,
-    report::document::{Evidence, Finding, Severity},
+    report::document::{Evidence, Finding, Platform, Severity},
 };
 
 /// What conditions are told by.
@@ -27,11 +32,26 @@ pub struct Scene<'a> {
     pub azure_lb: bool,
     /// Who listens on the probed ports; empty when nobody could tell.
     pub listeners: &'a [Listener],
+    /// What this host itself asks of a source; `None` when that is not known.
+    pub own: Option<Own<'a>>,
+}
+
+/// This host's own traffic with a source.
+#[derive(Clone, Copy, Debug)]
+pub struct Own<'a> {
+    pub packets: Platform,
+    /// The source asked.
+    pub source: &'a str,
+    /// Connections that wait for an answer.
+    pub connecting: &'a [Connecting],
+    /// Which way such packets go.
+    pub lookup: Option<&'a RouteLookup>,
+    pub facts: Option<&'a Facts>,
 }
 
 /// Every condition.
 const CONDITIONS: &[fn(&Scene<'_>) -> Vec<Finding>] =
-    &[not_arriving::find, flapping::find, latency::find, shared_signal::find, interval::find];
+    &[not_arriving::find, flapping::find, latency::find, platform::find, shared_signal::find, interval::find];
 
 /// The findings of all conditions.
 pub fn find(scene: &Scene<'_>) -> Vec<Finding> {

@@ -39,8 +39,15 @@ fn look(series: &Series, change: impl FnOnce(&mut Scene<'_>)) -> Vec<Finding> {
     let facts = Facts { forwarding: Forwarding { v4: Some(false), v6: None }, ..Facts::default() };
     let cases = [Case { series, failures: judged(6), lookup: None, facts: Some(&facts) }];
     let nics = ["eth0".to_owned(), "eth1".to_owned()];
-    let mut scene =
-        Scene { cases: &cases, expected: &[], window_s: 30.0, nics: &nics, azure_lb: true, listeners: &[] };
+    let mut scene = Scene {
+        cases: &cases,
+        expected: &[],
+        window_s: 30.0,
+        nics: &nics,
+        azure_lb: true,
+        listeners: &[],
+        own: None,
+    };
     change(&mut scene);
     find(&scene)
 }
@@ -152,4 +159,22 @@ fn s46_a_port_that_the_http_prober_refuses_comes_first() {
     assert!(first(expected(25, Some(Protocol::Http), None), true).contains("WinHTTP"));
     assert!(!first(expected(25, Some(Protocol::Tcp), None), true).contains("WinHTTP"));
     assert!(!first(expected(25, Some(Protocol::Http), None), false).contains("Azure"));
+}
+
+#[test]
+fn s60_platform_traffic_without_an_answer_is_a_warning_of_its_own() {
+    let connecting = [Connecting {
+        local: "10.4.3.101:50000".parse().expect("valid"),
+        remote: "168.63.129.16:80".parse().expect("valid"),
+    }];
+    let with = |packets_out, packets_in| {
+        let packets = Platform { packets_out, packets_in };
+        let connecting: &[Connecting] = Box::leak(Box::new(connecting));
+        let own = Own { packets, source: "168.63.129.16", connecting, lookup: None, facts: None };
+        look(&ok(), |scene| scene.own = Some(own)).into_iter().find(|finding| finding.code == "PLATFORM")
+    };
+    assert!(with(0, 0).is_none() && with(1, 0).is_none() && with(9, 1).is_none());
+    let found = with(3, 0).expect("nothing came back");
+    assert_eq!(found.severity, Severity::Warning);
+    assert!(found.evidence.iter().any(|e| e.kind == "socket" && e.text.starts_with("10.4.3.101:50000")));
 }

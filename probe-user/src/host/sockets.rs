@@ -1,15 +1,16 @@
-//! Who listens on TCP ports.
+//! The TCP socket table: who listens, and who waits for an answer.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     os::unix::fs::MetadataExt,
 };
 
+use ipnet::IpNet;
 use procfs::{
     FromReadSI, current_system_info,
-    net::{TcpNetEntries, TcpState},
+    net::{TcpNetEntries, TcpNetEntry, TcpState},
     process::{FDTarget, Process, all_processes},
 };
 
@@ -22,9 +23,43 @@ pub struct Listener {
     pub process: Option<String>,
 }
 
+/// A connection of this host's own that waits for its SYN-ACK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connecting {
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+}
+
 /// Every listening TCP socket of this thread's network namespace on one of these ports.
-pub(super) fn read(ports: &BTreeSet<u16>) -> Result<Vec<Listener>, String> {
-    let mut found = Vec::new();
+pub(super) fn listeners(ports: &BTreeSet<u16>) -> Result<Vec<Listener>, String> {
+    let mut found = table()?;
+    found.retain(|entry| entry.state == TcpState::Listen && ports.contains(&entry.local_address.port()));
+    let owners = owners(&found.iter().map(|entry| entry.inode).collect());
+    Ok(found
+        .into_iter()
+        .map(|entry| Listener {
+            address: entry.local_address.ip(),
+            port: entry.local_address.port(),
+            process: owners.get(&entry.inode).cloned(),
+        })
+        .collect())
+}
+
+/// Every connection of this thread's network namespace that waits for a SYN-ACK from one of these.
+pub(super) fn connecting(to: &[IpNet]) -> Result<Vec<Connecting>, String> {
+    let mut waiting = Vec::new();
+    for entry in table()? {
+        let remote = SocketAddr::new(entry.remote_address.ip().to_canonical(), entry.remote_address.port());
+        if entry.state == TcpState::SynSent && to.iter().any(|net| net.contains(&remote.ip())) {
+            let local = SocketAddr::new(entry.local_address.ip().to_canonical(), entry.local_address.port());
+            waiting.push(Connecting { local, remote });
+        }
+    }
+    Ok(waiting)
+}
+
+fn table() -> Result<Vec<TcpNetEntry>, String> {
+    let mut all = Vec::new();
     for file in ["tcp", "tcp6"] {
         // /proc/net is the main thread's; the namespace meant is this thread's (proc_net.c).
         let path = format!("/proc/thread-self/net/{file}");
@@ -36,21 +71,9 @@ pub(super) fn read(ports: &BTreeSet<u16>) -> Result<Vec<Listener>, String> {
         };
         let TcpNetEntries(entries) = TcpNetEntries::from_read(opened, current_system_info())
             .map_err(|error| format!("cannot understand {path}: {error}"))?;
-        found.extend(
-            entries.into_iter().filter(|entry| {
-                entry.state == TcpState::Listen && ports.contains(&entry.local_address.port())
-            }),
-        );
+        all.extend(entries);
     }
-    let owners = owners(&found.iter().map(|entry| entry.inode).collect());
-    Ok(found
-        .into_iter()
-        .map(|entry| Listener {
-            address: entry.local_address.ip(),
-            port: entry.local_address.port(),
-            process: owners.get(&entry.inode).cloned(),
-        })
-        .collect())
+    Ok(all)
 }
 
 /// The processes that hold these sockets, as far as they may be seen. A socket that several hold belongs to the one that
@@ -94,7 +117,7 @@ mod tests {
     fn a_listener_of_our_own_is_found_with_its_process() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound");
-        let found = read(&BTreeSet::from([address.port()])).expect("procfs is there");
+        let found = listeners(&BTreeSet::from([address.port()])).expect("procfs is there");
         let own = fs::read_to_string("/proc/self/comm").expect("procfs is there");
         let expected = Listener {
             address: address.ip(),
@@ -103,7 +126,7 @@ mod tests {
         };
         assert!(found.contains(&expected), "{found:?}");
         drop(listener);
-        assert_eq!(read(&BTreeSet::from([address.port()])), Ok(Vec::new()));
-        assert_eq!(read(&BTreeSet::new()), Ok(Vec::new()));
+        assert_eq!(listeners(&BTreeSet::from([address.port()])), Ok(Vec::new()));
+        assert_eq!(listeners(&BTreeSet::new()), Ok(Vec::new()));
     }
 }
