@@ -159,7 +159,19 @@ impl Context<'_> {
                     to: *to,
                 })
             }
-            probe::Event::View { .. } => return None,
+            probe::Event::View { series, from, to, at_ns } => {
+                let series = find(series)?;
+                event::Event::LbView {
+                    time: time(*at_ns),
+                    nic: series.nic,
+                    source: series.source,
+                    target: series.target,
+                    port: series.port,
+                    from: Some(*from).filter(|state| *state != LbState::Unknown),
+                    to: *to,
+                    code: series.lb_view.map_or_else(|| "NA".to_owned(), |view| view.code),
+                }
+            }
             probe::Event::Lost { count, at_ns } => event::Event::Loss { time: time(*at_ns), count: *count },
         })
     }
