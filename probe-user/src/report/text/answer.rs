@@ -56,7 +56,11 @@ fn answer(report: &Report) -> (&'static str, Vec<String>) {
     if !errors.is_empty() {
         return ("FAIL", headline::parts(report, &errors));
     }
-    let warnings = warnings(of(Severity::Warning).filter(|finding| finding.code != "DEGRADED_OBSERVER"));
+    let held = report.probes.iter().filter_map(|series| series.lb_view.as_ref());
+    let held = held.filter(|view| view.state == LbState::Held).count() > 0;
+    // Both are said in other words.
+    let said = |finding: &&Finding| finding.code == "DEGRADED_OBSERVER" || finding.code == "FLAPPING" && held;
+    let warnings = warnings(of(Severity::Warning).filter(|finding| !said(finding)));
     let (probed, single): (Vec<&Series>, Vec<&Series>) =
         report.probes.iter().partition(|series| series.confirmed);
     if probed.is_empty() {
@@ -77,6 +81,8 @@ fn answer(report: &Report) -> (&'static str, Vec<String>) {
     let answered = wanted.iter().filter(|series| series.verdict == Verdict::Ok).count();
     if !wanted.is_empty() {
         parts.push(probed_ports(&wanted, answered, open));
+    } else if open > 0 {
+        parts.push(format!("{} not judged yet", ports(open)));
     }
     let up = |series: &&Series| series.lb_view.as_ref().is_some_and(|view| view.state == LbState::Up);
     if !wanted.is_empty() && wanted.iter().all(up) {

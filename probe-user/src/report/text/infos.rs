@@ -72,7 +72,7 @@ fn places(group: &[&Finding], columns: usize) -> String {
     let mut text = String::new();
     let mut left: usize = pieces.iter().map(|(_, count)| count).sum();
     for (index, (piece, count)) in pieces.iter().enumerate() {
-        if index > 0 && width(&text) + width(piece) > columns / 2 {
+        if index > 0 && width(&text) + width(piece) > columns * 2 / 3 {
             text = format!("{text}, +{left}");
             break;
         }

@@ -52,7 +52,7 @@ pub(super) fn loud(view: &LbView, window: &Window) -> String {
 pub(super) fn evidence(view: &LbView, window: &Window) -> String {
     let mut text = format!("{}; {}, threshold {}", phrase(view, window), view.code, view.threshold);
     if let Some(seconds) = view.failover_s {
-        let _ = write!(text, ", out of rotation {seconds:.0} s after a failure");
+        let _ = write!(text, ", out of rotation {} s after a failure", super::tenths(seconds));
     }
     text
 }

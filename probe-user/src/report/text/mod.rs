@@ -78,5 +78,11 @@ pub(super) fn ms(milliseconds: f64) -> String {
     }
 }
 
+/// Seconds to a tenth: `5`, `0.5`.
+fn tenths(seconds: f64) -> String {
+    let text = format!("{seconds:.1}");
+    text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned)
+}
+
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{lb, ms, ports};
+use super::{lb, ms, ports, tenths};
 use crate::report::{
     document::{LbState, Protocol, Report, Series, Severity, Verdict, Window},
     endpoint::endpoint,
@@ -180,10 +180,7 @@ fn late(series: &Series) -> bool {
 
 /// Every cadence: two load balancers on one port are two.
 fn every(series: &Series) -> String {
-    let seconds = |seconds: f64| {
-        let text = format!("{seconds:.1}");
-        format!("{}s", text.strip_suffix(".0").unwrap_or(&text))
-    };
+    let seconds = |seconds| format!("{}s", tenths(seconds));
     match series.interval_s {
         Some(_) if series.cadences.len() > 1 => {
             series.cadences.iter().map(|cadence| seconds(*cadence)).collect::<Vec<_>>().join("+")

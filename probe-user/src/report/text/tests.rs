@@ -104,6 +104,11 @@ fn the_first_line_tells_what_the_load_balancer_thinks() {
     };
     both.findings.insert(0, other);
     assert_eq!(first(&both), format!("{down}; 1 more error on eth0"));
+    // Held without an error: said once.
+    let mut held = judged::flapping();
+    held.findings.retain(|finding| finding.code == "FLAPPING");
+    let text = "eth1 10.4.3.101:8008 answered, but load balancer: held (flapping) since 03:00:20 UTC";
+    assert_eq!(first(&held), format!("WARN  {text}; {ok}, 1 after failures"));
     // Nothing up is said of what nobody knows.
     let mut silent = judged::many();
     silent.probes[3].lb_view = None;
