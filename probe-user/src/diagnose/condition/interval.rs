@@ -24,10 +24,10 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
             let failover = view.failover_s?;
             let several = series.cadences.len() > 1;
             let often = if several {
-                let all: Vec<_> = series.cadences.iter().map(|seconds| format!("{seconds:.1} s")).collect();
+                let all: Vec<_> = series.cadences.iter().map(|seconds| format!("{} s", rounded(*seconds))).collect();
                 format!("Two load balancers probe it, every {}", all.join(" and every "))
             } else {
-                format!("Probed every {interval:.1} s")
+                format!("Probed every {} s", rounded(interval))
             };
             let times = match view.threshold {
                 1 => "one failure takes it out".to_owned(),
@@ -40,8 +40,7 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
             } else if near(interval, TEMPLATE_S) {
                 " (15 s is the default of templates and the API; runbooks quote the portal's 5 s)".to_owned()
             } else if interval < LEAST_S * (1.0 - NEAR) {
-                " (below Azure's minimum of 5 s: no Azure load balancer is set so; its defaults are 5 s in the portal, \
-                 15 s in templates)"
+                " (below the minimum of 5 s, so no Azure load balancer; defaults: 5 s in the portal, 15 s in templates)"
                     .to_owned()
             } else {
                 " (defaults: 5 s in the portal, 15 s in templates)".to_owned()
