@@ -181,6 +181,23 @@ fn a_slow_syn_ack_is_slow_too() {
     assert_eq!(world.only().verdict(), Verdict::Slow);
 }
 
+/// The rule was mended while the host still repeated its SYN-ACK: too late for this probe.
+#[test]
+fn a_right_reply_after_the_limit_does_not_excuse_a_wrong_one_in_time() {
+    let mut world = World::default();
+    for n in 0..4u16 {
+        let (flow, at) = (Flow::new(2, 50000 + n), u64::from(n) * SECOND);
+        world.see([flow.syn(at), flow.syn_ack(at + MS, 3), flow.syn_ack(at + 3 * SECOND / 2, 2)]);
+    }
+    world.tick(6 * SECOND);
+    assert_eq!(world.only().counts().into_iter().collect::<Vec<_>>(), [(Verdict::Asymmetric, 4)]);
+    let mut world = World::default();
+    let flow = Flow::new(2, 50000);
+    asked(&mut world, flow, 0);
+    world.see([flow.answer(MS, 3), flow.answer(6 * SECOND, 2)]);
+    assert_eq!(world.only().verdict(), Verdict::Asymmetric);
+}
+
 #[test]
 fn a_prober_with_a_timeout_of_its_own_is_judged_by_it() {
     let rules = Rules { limit: Limit::Fixed(Duration::from_secs(2)), ..Rules::default() };

@@ -98,7 +98,10 @@ impl Attempt {
         let stands = refused.is_none_or(|no| accepted.at_ns < no || self.last_syn_ns > no);
         // Where the NIC is not known, only the prober's own word shows that the SYN-ACK arrived.
         let arrived = by.nics_known || self.acked_ns.is_some() || self.ended_ns.is_some();
-        (stands && arrived).then_some(accepted)
+        // Too late to change what an earlier reply meant.
+        let overtaken = self.is_late(accepted.at_ns, by)
+            && self.first_no().is_some_and(|no| !self.is_late(no.decided_ns, by));
+        (stands && arrived && !overtaken).then_some(accepted)
     }
 
     fn is_late(&self, at_ns: u64, by: &Measure<'_>) -> bool {
@@ -139,7 +142,9 @@ impl Attempt {
 
     /// An HTTP or TLS attempt whose request was seen.
     fn assess_request(&self, request_ns: u64, protocol: Protocol, by: &Measure<'_>) -> Option<Judgement> {
-        if let Some(answer) = self.answer.here {
+        let wrong_in_time = self.answer.elsewhere.is_some_and(|left| !self.is_late(left.at_ns, by));
+        let overtaken = |at_ns| self.is_late(at_ns, by) && wrong_in_time;
+        if let Some(answer) = self.answer.here.filter(|answer| !overtaken(answer.at_ns)) {
             // A banner may come before the request; it answers the request all the same.
             let at_ns = answer.at_ns.max(request_ns);
             let judged = if protocol == Protocol::Http { self.http(at_ns, by) } else { self.tls(at_ns) };
@@ -152,7 +157,8 @@ impl Attempt {
         }
         let elsewhere = [(Reply::Data, self.answer), (Reply::Rst, self.rst), (Reply::Icmp, self.icmp)];
         for (reply, sides) in elsewhere {
-            if let (Some(left), None) = (sides.elsewhere, sides.here) {
+            let right = sides.here.is_some_and(|left| !overtaken(left.at_ns));
+            if let (Some(left), false) = (sides.elsewhere, right) {
                 return Some(Judgement::asymmetric(reply, left));
             }
         }
@@ -197,7 +203,8 @@ impl Attempt {
         }
     }
 
-    fn assess_unconnected(&self, by: &Measure<'_>) -> Option<Judgement> {
+    /// The first reply that is no acceptance by the right NIC.
+    fn first_no(&self) -> Option<Judgement> {
         let kinds = [
             (self.syn_ack, Reply::SynAck, None),
             (self.rst, Reply::Rst, Some(Verdict::Refused)),
@@ -213,6 +220,11 @@ impl Attempt {
                 }
             }
         }
+        first
+    }
+
+    fn assess_unconnected(&self, by: &Measure<'_>) -> Option<Judgement> {
+        let first = self.first_no();
         // Where the NIC is not known, a SYN-ACK that nobody acknowledged may have left by the wrong one.
         if first.is_some() || self.syn_ack.here.is_some() {
             return first;
