@@ -94,6 +94,11 @@ impl Running {
         self.shared.engine().prober(self.id).map_or_else(View::default, Prober::view)
     }
 
+    /// Every attempt is judged and every connection closed.
+    pub fn is_done(&self) -> bool {
+        self.shared.engine().prober(self.id).is_none_or(Prober::is_done)
+    }
+
     /// Waits until so many attempts are judged, or until `patience` is over; then the log.
     pub fn wait(&self, attempts: usize, patience: Duration) -> Vec<AttemptLog> {
         let judged = |prober: &Prober| prober.log().iter().filter(|a| !a.is_pending()).count() >= attempts;
