@@ -116,7 +116,7 @@ pub fn follow(
             let mut events = Vec::new();
             let mut last = false;
             while !last {
-                last = probers.iter().all(Prober::is_done);
+                last = probers.iter().all(Prober::is_settled);
                 assert!(begun.elapsed() < Duration::from_secs(20), "the probers do not come to an end");
                 // What the last attempt left behind is looked at too, its limit included.
                 let slice = if last { TAIL } else { Duration::from_millis(50) };

@@ -122,6 +122,10 @@ impl Attempt {
         next
     }
 
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_over() || self.phase == Phase::Open && !self.log.is_pending()
+    }
+
     pub(super) fn is_over(&self) -> bool {
         self.phase == Phase::Over
     }
@@ -192,19 +196,26 @@ impl Attempt {
                 if segment.has(TcpFlags::FIN) {
                     self.peer_closed = true;
                     self.log.peer_closed_at = Some(now);
-                    let early = if self.exchange.asks() { Outcome::Closed } else { Outcome::Answered };
-                    self.log.judge(early);
+                    if !self.exchange.asks() {
+                        self.log.judge(Outcome::Answered);
+                    }
                 }
             }
             self.send(TcpFlags::ACK, self.next, Vec::new(), now, out);
         }
-        // An HTTP client is done when the server closes; a TCP probe holds its side until the next one.
-        if self.peer_closed && self.phase == Phase::Open && self.exchange.asks() {
-            self.send_fin(now, out);
-        }
+        self.meet_close(now, out);
         self.end_at_answer(now, out);
         if self.phase == Phase::Closing && self.peer_closed && self.unacknowledged == self.next {
             self.over(now);
+        }
+    }
+
+    /// A client that has asked is done when the server closes; one that has not learns of it when it asks. A TCP probe
+    /// holds its side until the next one.
+    fn meet_close(&mut self, now: Instant, out: &mut Vec<Segment>) {
+        if self.peer_closed && self.phase == Phase::Open && self.log.asked_at.is_some() {
+            self.log.judge(Outcome::Closed);
+            self.send_fin(now, out);
         }
     }
 
@@ -223,10 +234,7 @@ impl Attempt {
         if self.ends != Ends::Answer || self.phase != Phase::Open || self.log.is_pending() {
             return;
         }
-        match self.close {
-            Close::Fin => self.send_fin(now, out),
-            Close::Rst => self.send_rst(now, out),
-        }
+        self.end(self.close, now, out);
     }
 
     pub(super) fn icmp(&mut self, kind: u8, code: u8, now: Instant) {
@@ -238,21 +246,15 @@ impl Attempt {
     }
 
     /// The next attempt is due, or the prober stops.
-    pub(super) fn give_way(&mut self, close: Close, now: Instant, out: &mut Vec<Segment>) {
-        let answered = !self.log.is_pending();
+    pub(super) fn give_way(&mut self, now: Instant, out: &mut Vec<Segment>) {
+        let close = if self.log.is_pending() { self.give_up } else { self.close };
+        self.end(close, now, out);
+    }
+
+    fn end(&mut self, close: Close, now: Instant, out: &mut Vec<Segment>) {
         self.log.judge(Outcome::NoReply);
         match (self.phase, close) {
             // A client that gives up on a SYN just forgets it.
-            (Phase::SynSent, _) => self.over(now),
-            (Phase::Open, Close::Fin) if answered => self.send_fin(now, out),
-            (Phase::Open, _) => self.send_rst(now, out),
-            (Phase::Closing | Phase::Over, _) => {}
-        }
-    }
-
-    fn time_out(&mut self, now: Instant, out: &mut Vec<Segment>) {
-        self.log.judge(Outcome::NoReply);
-        match (self.phase, self.give_up) {
             (Phase::SynSent, _) => self.over(now),
             (Phase::Open, Close::Fin) => self.send_fin(now, out),
             (Phase::Open, Close::Rst) => self.send_rst(now, out),
@@ -276,7 +278,7 @@ impl Attempt {
             _ => {}
         }
         if self.waits() && self.limit.is_some_and(|at| at <= now) {
-            self.time_out(now, out);
+            self.end(self.give_up, now, out);
         }
     }
 
@@ -330,6 +332,7 @@ impl Attempt {
         self.next = sequence;
         self.log.asked_at.get_or_insert(now);
         self.request_due = Some(now + REQUEST_TIMEOUT.mul_f64(self.time_scale));
+        self.meet_close(now, out);
     }
 
     fn send_fin(&mut self, now: Instant, out: &mut Vec<Segment>) {

@@ -94,9 +94,9 @@ impl Running {
         self.shared.engine().prober(self.id).map_or_else(View::default, Prober::view)
     }
 
-    /// Every attempt is judged and every connection closed.
-    pub fn is_done(&self) -> bool {
-        self.shared.engine().prober(self.id).is_none_or(Prober::is_done)
+    /// No attempt is to come, and nothing more can happen to one but the end of an answered connection.
+    pub fn is_settled(&self) -> bool {
+        self.shared.engine().prober(self.id).is_none_or(Prober::is_settled)
     }
 
     /// Waits until so many attempts are judged, or until `patience` is over; then the log.

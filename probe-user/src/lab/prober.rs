@@ -38,6 +38,11 @@ impl Prober {
         self.next_due.is_none() && self.attempts.iter().all(Attempt::is_over)
     }
 
+    /// No attempt is to come, and nothing more can happen to one but the end of an answered connection.
+    pub(super) fn is_settled(&self) -> bool {
+        self.next_due.is_none() && self.attempts.iter().all(Attempt::is_settled)
+    }
+
     pub(super) fn log(&self) -> Vec<AttemptLog> {
         self.attempts.iter().map(|attempt| attempt.log.clone()).collect()
     }
@@ -86,11 +91,10 @@ impl Prober {
         if self.expires.is_some_and(|at| at <= now) {
             self.expires = None;
             let another = self.next_due.is_some_and(|due| due <= now);
-            let close = self.probe.close;
             if let Some(attempt) = self.attempts.last_mut()
                 && !(self.probe.reuse && another && attempt.is_reusable())
             {
-                attempt.give_way(close, now, out);
+                attempt.give_way(now, out);
             }
         }
         for attempt in self.attempts.iter_mut().filter(|attempt| !attempt.is_over()) {
