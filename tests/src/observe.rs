@@ -8,6 +8,7 @@ use probe_user::{
         load::Sizes,
         mode::{IngressChoice, TcChoice},
     },
+    config::Judging,
     lab::{
         fabric::Running as Prober,
         listener::{Listener, Serve},
@@ -61,6 +62,7 @@ pub fn settings(topology: &Topology) -> Settings {
         tc: TcChoice::Auto,
         sizes: Sizes::default(),
         kernel_log: false,
+        judging: Judging::default(),
         guardian: Some(crate::process::binary()),
     }
 }

@@ -23,6 +23,7 @@ use crate::{
         },
         privileges,
     },
+    config::Judging,
     diagnose::{self, Case},
     fix::PolicyFix,
     host::{
@@ -65,6 +66,8 @@ pub struct Settings {
     pub tc: TcChoice,
     pub sizes: Sizes,
     pub kernel_log: bool,
+    /// By what rules probes are judged, and which must come.
+    pub judging: Judging,
     /// The binary that can clean up after this process's death on the clsact path.
     pub guardian: Option<PathBuf>,
 }
