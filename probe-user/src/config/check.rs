@@ -84,7 +84,7 @@ fn unwatched(config: &Config, index: usize, expect: &Expect) -> Option<Clash> {
         return None;
     }
     let nics: Vec<String> = config.nics.iter().map(ToString::to_string).collect();
-    let message = format!("{expect} is expected, but only {} is judged", nics.join(", "));
+    let message = format!("{expect} is expected, but the NICs to judge are {}", nics.join(", "));
     Some(Clash::in_entry(index, "nic", message, format!("add \"{}\" to `nics`", expect.nic)))
 }
 

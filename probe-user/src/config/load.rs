@@ -98,3 +98,7 @@ fn text(what: &'static str, path: &Path, limit: u64) -> Result<String, LoadError
         LoadError::Encoding { path: path.to_owned(), line }
     })
 }
+
+#[cfg(test)]
+#[path = "load_tests.rs"]
+mod tests;

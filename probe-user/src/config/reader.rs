@@ -64,11 +64,11 @@ fn expect(table: &mut Table<'_, '_>) -> Option<Expect> {
 }
 
 fn syntax(error: &toml::de::Error) -> Problem {
-    Problem::new(
-        error.span().unwrap_or(0..0),
-        error.message(),
-        "a line of TOML is `key = value`; text and durations stand in double quotes",
-    )
+    let hint = match error.message() {
+        twice if twice.contains("duplicate key") => "keep one of the two",
+        _ => "a line of TOML is `key = value`; text and durations stand in double quotes",
+    };
+    Problem::new(error.span().unwrap_or(0..0), error.message(), hint)
 }
 
 /// A table, the keys that were asked for, and what is wrong with it.
@@ -182,7 +182,7 @@ fn one<T: Value>(key: &str, value: &Spanned<DeValue<'_>>) -> Result<T, Problem> 
         DeValue::String(text) => T::from_text(text),
         DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
             Ok(number) => T::from_number(number),
-            Err(_) => Some(Err(format!("{number} is out of range; write {}", T::EXAMPLE))),
+            Err(_) => Some(Err(format!("{number} is out of range; {}", T::hint()))),
         },
         DeValue::Boolean(flag) => T::from_flag(*flag).map(Ok),
         _ => None,
@@ -193,7 +193,7 @@ fn one<T: Value>(key: &str, value: &Spanned<DeValue<'_>>) -> Result<T, Problem> 
         None => Err(Problem::new(
             value.span(),
             &format!("`{key}` must be {}, not {}", T::WHAT, kind(value.get_ref())),
-            &format!("write {}", T::EXAMPLE),
+            &T::hint(),
         )),
     }
 }

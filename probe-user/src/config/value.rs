@@ -14,6 +14,11 @@ pub(super) trait Value: Sized {
     /// A value as TOML has it.
     const EXAMPLE: &'static str;
 
+    /// What to write instead of something that is no such value at all.
+    fn hint() -> String {
+        format!("write {}", Self::EXAMPLE)
+    }
+
     fn from_text(_: &str) -> Option<Result<Self, String>> {
         None
     }
@@ -29,7 +34,7 @@ pub(super) trait Value: Sized {
 
 impl Value for bool {
     const WHAT: &'static str = "true or false";
-    const EXAMPLE: &'static str = "true";
+    const EXAMPLE: &'static str = "true or false, without quotes";
 
     fn from_flag(flag: bool) -> Option<Self> {
         Some(flag)
@@ -66,7 +71,7 @@ pub(super) fn none_of(text: &str, names: &[String]) -> String {
     let list = names.join(", ");
     match nearest(text, names.iter().map(String::as_str)) {
         Some(near) => format!("'{text}' is none of {list}; did you mean {near}?"),
-        None => format!("'{text}' is none of them; write one of {list}"),
+        None => format!("'{text}' is unknown; write one of {list}"),
     }
 }
 
@@ -74,18 +79,25 @@ pub(super) fn none_of(text: &str, names: &[String]) -> String {
 pub(super) fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let text = text.to_lowercase().replace('-', "_");
     names
-        .map(|name| (strsim::damerau_levenshtein(&text, &name.replace('-', "_")), name))
-        // Up to a third of it may be wrong, and what begins like it may lack its end.
-        .filter(|(distance, name)| {
-            *distance <= name.len().max(4) / 3 || (text.len() >= 3 && name.starts_with(&text))
+        .map(|name| {
+            // What begins like it probably lacks its end.
+            let cut = text.len() >= 3 && name.replace('-', "_").starts_with(&text);
+            let wrong = strsim::damerau_levenshtein(&text, &name.replace('-', "_"));
+            (if cut { 0 } else { wrong }, name)
         })
+        .filter(|(wrong, name)| *wrong <= name.len().max(4) / 3)
         .min()
         .map(|(_, name)| name)
 }
 
 impl<T: ValueEnum> Value for Choice<T> {
     const WHAT: &'static str = "a name in quotes";
-    const EXAMPLE: &'static str = "\"…\"";
+    const EXAMPLE: &'static str = "a name";
+
+    fn hint() -> String {
+        let quoted: Vec<String> = names::<T>().iter().map(|name| format!("\"{name}\"")).collect();
+        format!("write one of {}", quoted.join(", "))
+    }
 
     fn from_text(text: &str) -> Option<Result<Self, String>> {
         Some(T::from_str(text, false).map(Self).map_err(|_| none_of(text, &names::<T>())))
@@ -130,7 +142,7 @@ impl<T: ValueEnum> JsonSchema for Choice<T> {
 pub(super) fn from_word<T: Value>(text: &str) -> Result<T, String> {
     T::from_text(text)
         .or_else(|| text.parse().ok().and_then(T::from_number))
-        .unwrap_or_else(|| Err(format!("'{text}' is not {}; write {}", T::WHAT, T::EXAMPLE)))
+        .unwrap_or_else(|| Err(format!("'{text}' is not {}; {}", T::WHAT, T::hint())))
 }
 
 /// `FromStr` and `JsonSchema` for a [`Value`].

@@ -34,7 +34,7 @@ pub(super) const DEFINITION: Definition = Definition {
     shortest_interval: Some(FAST),
     http_refuses: &[],
     down: Down {
-        one: Some("DNS stops naming it; flows go on, clients leave as cached answers expire"),
+        one: Some("DNS stops naming it, flows go on, clients leave as cached answers expire"),
         // When all endpoints are degraded they are treated as if all were online (same page).
         all: Some("DNS names all of them, as if all were up"),
         all_of_many: Some("DNS names all of them, as if all were up"),
