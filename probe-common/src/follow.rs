@@ -10,8 +10,9 @@ use crate::{
     parse::{Fragment, Headers, Kind, Transport, protocol},
 };
 
-/// Data segments observed each way on one connection; the rest are followed silently.
-pub const DATA_SEGMENTS: u8 = 4;
+/// Data segments observed one way before the other side speaks; the rest are followed silently. A status line that is sent
+/// byte by byte is told within 13.
+pub const DATA_SEGMENTS: u8 = 16;
 
 /// Ports of the platform's services at the source: wire server, host plugin, Network Watcher, DNS
 /// (<https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16>).
@@ -165,6 +166,8 @@ fn inbound<T: Table>(
             return true;
         }
         if tcp.payload_length > 0 {
+            // A new request: its answer is as interesting as the first.
+            probe.data_out = 0;
             return once_more(&mut probe.data_in);
         }
         let first = probe.acked == 0;
@@ -198,7 +201,11 @@ fn outbound<T: Table>(table: &mut T, room: &mut Room, peer: Peer, headers: &Head
         if tcp.flags & (flags::SYN | flags::RST | flags::FIN) != 0 {
             return true;
         }
-        tcp.payload_length > 0 && once_more(&mut probe.data_out)
+        if tcp.payload_length > 0 {
+            probe.data_in = 0;
+            return once_more(&mut probe.data_out);
+        }
+        false
     });
     match matters {
         Some(true) => Decision::follow(Some(Role::Reply)),

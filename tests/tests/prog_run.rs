@@ -367,8 +367,13 @@ fn only_the_first_data_segments_are_observed() {
     let mut kernel = Kernel::load();
     kernel.effect(HOOKS[1], &frame(&in4(&syn())));
     let data = frame(&in4(&Tcp { payload: vec![1; 10], ..more(PSH | ACK) }));
-    let observed: usize = (0..10).map(|_| kernel.effect(HOOKS[1], &data).observed.len()).sum();
-    assert_eq!(observed, usize::from(probe_common::follow::DATA_SEGMENTS));
+    let mut observed = || -> usize { (0..20).map(|_| kernel.effect(HOOKS[1], &data).observed.len()).sum() };
+    assert_eq!(observed(), usize::from(probe_common::follow::DATA_SEGMENTS));
+    assert_eq!(observed(), 0);
+    // Once the host has answered, the next request counts anew.
+    let answer = frame(&ip4(LOCAL4, PROBER4, 6, &Tcp { payload: vec![1; 10], ..reply(PSH | ACK) }.bytes()));
+    assert_eq!(kernel.effect(HOOKS[2], &answer).observed.len(), 1);
+    assert_eq!(kernel.effect(HOOKS[1], &data).observed.len(), 1);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::{
     report::document::{Protocol, Reply},
 };
 
-fn series(verdict: Verdict, reply: Reply, counts: &[(Verdict, u64)]) -> Series {
+pub(super) fn series(verdict: Verdict, reply: Reply, counts: &[(Verdict, u64)]) -> Series {
     Series {
         nic: "eth1".into(),
         source: PROBER.into(),
@@ -45,7 +45,7 @@ fn misrouted() -> Series {
     series(Verdict::Asymmetric, Reply::SynAck, &[(Verdict::Asymmetric, 4)])
 }
 
-fn all_failed(failed: u64) -> Failures {
+pub(super) fn all_failed(failed: u64) -> Failures {
     Failures { failed, judged: failed, ..Failures::default() }
 }
 
@@ -253,12 +253,45 @@ fn other_failures_say_what_was_seen_and_what_nobody_looked_at() {
     let failures = Failures { icmp: Some((3, 13)), ..all_failed(2) };
     let finding = one(&rejected, failures, None, None);
     assert!(finding.summary.contains("type 3 code 13"));
+}
 
-    let not_found = Series {
-        http_status: Some(404),
-        ..series(Verdict::HttpStatus, Reply::Data, &[(Verdict::HttpStatus, 2)])
+#[test]
+fn an_answer_explains_itself() {
+    let with = |verdict: Verdict, failures: Failures| {
+        let one_series = Series { limit_s: Some(5.0), ..series(verdict, Reply::Data, &[(verdict, 2)]) };
+        let failures = Failures { accepted: "200".to_owned(), failed: 2, judged: 2, ..failures };
+        let finding = one(&one_series, failures, None, None);
+        let evidence: Vec<_> = finding.evidence.iter().map(|e| format!("  {}: {}", e.kind, e.text)).collect();
+        format!("{} ({}) {}\n{}", finding.code, finding.cause, finding.summary, evidence.join("\n"))
     };
-    assert!(one(&not_found, all_failed(2), None, None).summary.contains("HTTP status 404"));
+    let none = Failures::default;
+    let texts = [
+        with(
+            Verdict::HttpStatus,
+            Failures { http_status: Some(404), answer: "HTTP/1.1 404 Not Found".into(), ..none() },
+        ),
+        with(Verdict::HttpStatus, Failures { http_status: Some(302), ..none() }),
+        with(Verdict::HttpStatus, Failures { answer: "SSH-2.0-OpenSSH_9.2".into(), ..none() }),
+        with(Verdict::Slow, Failures { took_s: Some(6.25), ..none() }),
+        with(Verdict::TlsFail, Failures { tls_alert: Some(("protocol_version".into(), false)), ..none() }),
+        with(Verdict::TlsFail, Failures { tls_alert: Some(("unknown_ca".into(), true)), ..none() }),
+        with(Verdict::TlsFail, Failures { answer: "HTTP/1.1 400 Bad Request".into(), ..none() }),
+    ];
+    insta::assert_snapshot!("answers", texts.join("\n"));
+}
+
+#[test]
+fn a_standby_that_refuses_is_no_alarm() {
+    for verdict in
+        [Verdict::Refused, Verdict::NoReply, Verdict::HttpStatus, Verdict::Slow, Verdict::Asymmetric]
+    {
+        let standby =
+            Series { role: Some("standby".to_owned()), ..series(verdict, Reply::None, &[(verdict, 4)]) };
+        let finding = one(&standby, all_failed(4), None, None);
+        let alarm = matches!(verdict, Verdict::Slow | Verdict::Asymmetric);
+        assert_eq!(finding.severity == Severity::Error, alarm, "{finding:#?}");
+        assert_eq!(finding.summary.contains("as expected of a standby"), !alarm);
+    }
 }
 
 #[test]

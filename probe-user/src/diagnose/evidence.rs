@@ -3,6 +3,7 @@
 use super::Case;
 use crate::{
     host::{
+        Facts,
         lookup::{Outcome, Rejection, RouteLookup},
         selection::Choice,
         tables::TableNames,
@@ -69,8 +70,12 @@ pub(super) fn icmp(case: &Case<'_>) -> String {
 
 /// The rule and the route that the kernel uses for the replies.
 pub(super) fn lookup(case: &Case<'_>) -> Vec<Evidence> {
-    let Some(lookup) = case.lookup else { return Vec::new() };
-    let names = case.facts.map(|facts| facts.tables.clone()).unwrap_or_default();
+    case.lookup.map_or_else(Vec::new, |lookup| way(lookup, case.facts))
+}
+
+/// The rule and the route of a look-up.
+pub(super) fn way(lookup: &RouteLookup, facts: Option<&Facts>) -> Vec<Evidence> {
+    let names = facts.map(|facts| facts.tables.clone()).unwrap_or_default();
     let mut evidence = match &lookup.rule {
         Choice::Rule(rule) => vec![of("rule", rule.text(&names))],
         Choice::Unsure(rule, why) => {
@@ -121,4 +126,26 @@ pub(super) fn unread(case: &Case<'_>) -> Vec<Evidence> {
         .iter()
         .map(|unread| of("not-looked-at", format!("{}: {}", unread.what, unread.why)))
         .collect()
+}
+
+/// The PROXY header in front of the requests.
+pub(super) fn proxy(case: &Case<'_>) -> Option<Evidence> {
+    let version = case.series.proxy.as_ref()?;
+    Some(of(
+        "proxy",
+        format!(
+            "PROXY {version} in use: a header precedes each request (Azure: the private link service's option)"
+        ),
+    ))
+}
+
+/// Other NICs may have carried what a capture does not show.
+pub(super) fn captured(case: &Case<'_>) -> Option<Evidence> {
+    let captured = &case.failures.captured;
+    (!captured.is_empty()).then(|| {
+        of(
+            "not-looked-at",
+            format!("captured was {} only; a reply by another NIC would not show", captured.join(", ")),
+        )
+    })
 }

@@ -1,10 +1,17 @@
 //! Why a series fails: facts in, findings out. Nothing here asks the system or reads a clock.
 
-mod application;
+mod closed;
+pub mod condition;
 mod evidence;
+mod http_status;
 mod observer;
 mod route;
+mod standby;
+mod timeout;
+mod tls_alert;
 mod unknown;
+
+use condition::Scene;
 
 use crate::{
     fix,
@@ -24,7 +31,7 @@ pub struct Case<'a> {
 }
 
 /// The failures of one series, as the model counted them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Failures {
     /// Attempts judged as anything but OK.
     pub failed: u64,
@@ -42,6 +49,18 @@ pub struct Failures {
     pub closed_by_application: bool,
     /// The connection was accepted and the request seen, but not answered.
     pub accepted_unanswered: bool,
+    /// Status of the latest failing answer.
+    pub http_status: Option<u16>,
+    /// Name of the alert that ended the latest failing handshake, and whether the prober sent it.
+    pub tls_alert: Option<(String, bool)>,
+    /// Beginning of the latest failing answer, printable.
+    pub answer: String,
+    /// Seconds from the start of the latest failing attempt to its answer.
+    pub took_s: Option<f64>,
+    /// HTTP statuses that count as healthy.
+    pub accepted: String,
+    /// NICs that were looked at, when there may be others (a capture); empty on a live host, where all are.
+    pub captured: Vec<String>,
 }
 
 impl Case<'_> {
@@ -60,6 +79,11 @@ impl Case<'_> {
         }
         let counts = self.series.counts.iter().filter(|(verdict, count)| fails(**verdict) && **count > 0);
         counts.max_by_key(|(_, count)| **count).map(|(verdict, _)| *verdict)
+    }
+
+    /// `4 of 6 probes`.
+    fn share(&self) -> String {
+        format!("{} of {} probes", self.failures.failed, self.failures.judged)
     }
 
     /// `10.4.3.101:8008`, `[fd00::1]:8008`.
@@ -83,8 +107,30 @@ struct Explanation {
 }
 
 /// Every cause, in the order tried. The last one always answers.
-const CAUSES: &[fn(&Case<'_>, Verdict) -> Option<Explanation>] =
-    &[route::explain, application::explain, unknown::explain];
+const CAUSES: &[fn(&Case<'_>, Verdict) -> Option<Explanation>] = &[
+    route::explain,
+    closed::explain,
+    timeout::explain,
+    http_status::explain,
+    tls_alert::explain,
+    unknown::explain,
+];
+
+/// Every finding: of the series, of the conditions around them, and of what the observer may have missed. Sorted by
+/// severity, then NIC, address and port.
+pub fn everything(scene: &Scene<'_>, observer: &Observer) -> Vec<Finding> {
+    let mut findings = diagnose(scene.cases);
+    findings.extend(condition::find(scene));
+    findings.extend(observer::explain(observer));
+    sort(&mut findings);
+    findings
+}
+
+fn sort(findings: &mut [Finding]) {
+    findings.sort_by(|a, b| {
+        (a.severity, &a.nic, &a.target, a.port).cmp(&(b.severity, &b.nic, &b.target, b.port))
+    });
+}
 
 /// The findings of all series: exactly one error for each that fails, none for a healthy one. Sorted by
 /// severity, then NIC, address and port.
@@ -99,30 +145,24 @@ pub fn diagnose(cases: &[Case<'_>]) -> Vec<Finding> {
         let Some(verdict) = case.failing() else { continue };
         let Some(explanation) = explain(case, verdict) else { continue };
         misroutes.extend(explanation.misroute.map(|misroute| (findings.len(), misroute)));
+        let standby = standby::expects(case, verdict);
         findings.push(Finding {
             code: verdict.code().to_owned(),
             cause: explanation.cause.to_owned(),
-            severity: Severity::Error,
+            severity: if standby { Severity::Info } else { Severity::Error },
             nic: Some(case.series.nic.clone()),
             out_nic: (verdict == Verdict::Asymmetric).then(|| evidence::out_nic(case)).flatten(),
             target: Some(case.series.target.clone()),
             port: Some(case.series.port),
             intermittent: case.failures.intermittent,
-            summary: explanation.summary,
+            summary: if standby { standby::summary(case, verdict) } else { explanation.summary },
             evidence: explanation.evidence,
             fixes: Vec::new(),
         });
     }
     add_fixes(&mut findings, &misroutes, cases.iter().find_map(|case| case.facts));
-    findings.sort_by(|a, b| {
-        (a.severity, &a.nic, &a.target, a.port).cmp(&(b.severity, &b.nic, &b.target, b.port))
-    });
+    sort(&mut findings);
     findings
-}
-
-/// What the observer may have missed, as a finding.
-pub fn degraded(observer: &Observer) -> Option<Finding> {
-    observer::explain(observer)
 }
 
 /// The policy routes that the findings of these cases print, each once: for applying them.

@@ -15,6 +15,7 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
         evidence.extend(evidence::lookup(case));
     }
     evidence.extend(evidence::unread(case));
+    evidence.extend(evidence::captured(case).filter(|_| verdict == Verdict::NoReply));
     evidence.push(evidence::of("not-looked-at", not_looked_at(case, verdict)));
     Some(Explanation { cause: "unknown", summary, evidence, misroute: None })
 }
@@ -30,15 +31,7 @@ fn summary(case: &Case<'_>, verdict: Verdict) -> String {
         Verdict::NoReply => "get no reply: the load balancer marks this instance down".to_owned(),
         Verdict::Refused => "are refused: the load balancer marks this instance down at once".to_owned(),
         Verdict::IcmpReject => format!("are rejected with an ICMP error{}", evidence::icmp(case)),
-        Verdict::HttpStatus => match case.series.http_status {
-            Some(status) => {
-                format!("are answered with HTTP status {status}, which does not count as healthy")
-            }
-            None => "are answered with an HTTP status that does not count as healthy".to_owned(),
-        },
-        Verdict::Slow => "are answered too late to count".to_owned(),
-        Verdict::TlsFail => "end in a TLS alert".to_owned(),
-        Verdict::Ok | Verdict::Pending | Verdict::Asymmetric => "fail".to_owned(),
+        _ => format!("fail: {verdict}"),
     };
     format!("{often} of {place} on {nic} {what}.")
 }

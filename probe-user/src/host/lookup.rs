@@ -30,6 +30,11 @@ pub struct Query {
 }
 
 impl Query {
+    /// A packet that this host sends of its own accord to `to`.
+    pub const fn own(to: IpAddr) -> Self {
+        Self { from: None, to, iif: None, oif: None, mark: 0, port: None }
+    }
+
     /// The reply of a listener at `from`:`port` to `to`, whose probe came in by the device `nic`.
     pub fn reply(from: IpAddr, port: u16, to: IpAddr, nic: u32) -> Self {
         // Linux binds the reply to a link-local peer to the device that the SYN came in by

@@ -9,6 +9,7 @@ pub mod addresses;
 mod driver;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod forwarding;
 pub mod links;
 pub mod lookup;
 pub mod netlink;
@@ -16,15 +17,22 @@ pub mod qdisc;
 pub mod routes;
 pub mod rules;
 pub mod selection;
+pub mod sockets;
 pub mod tables;
 pub mod watch;
 
+use std::collections::BTreeSet;
+
+use ipnet::IpNet;
+
 use addresses::Address;
+use forwarding::Forwarding;
 use links::Links;
 use lookup::{Query, RouteLookup};
 use netlink::Netlink;
 use routes::Route;
 use rules::Rule;
+use sockets::{Connecting, Listener};
 use tables::TableNames;
 
 /// Why the host could not be read at all. What is merely missing lands in [`Facts::unread`].
@@ -48,6 +56,7 @@ pub struct Facts {
     /// Every table, local included.
     pub routes: Vec<Route>,
     pub tables: TableNames,
+    pub forwarding: Forwarding,
     /// What could not be read. An empty list beside an entry here means "not looked at", not "none".
     pub unread: Vec<Unread>,
 }
@@ -66,13 +75,24 @@ pub async fn links() -> Result<Links, HostError> {
     links::read(&netlink, &driver::Drivers::open()).await.map_err(HostError::Links)
 }
 
+/// Who listens on these TCP ports, in the current thread's network namespace.
+pub fn listeners(ports: &BTreeSet<u16>) -> Result<Vec<Listener>, String> {
+    sockets::listeners(ports)
+}
+
+/// Connections of this host's own that wait for an answer from one of these, in the current thread's network namespace.
+pub fn connecting(to: &[IpNet]) -> Result<Vec<Connecting>, String> {
+    sockets::connecting(to)
+}
+
 impl Facts {
     /// Reads everything from the current network namespace.
     pub async fn read() -> Result<Self, HostError> {
         let netlink = Netlink::open().map_err(HostError::Socket)?;
         let drivers = driver::Drivers::open();
         let links = links::read(&netlink, &drivers).await.map_err(HostError::Links)?;
-        let mut facts = Self { links, tables: TableNames::read(), ..Self::default() };
+        let mut facts =
+            Self { links, tables: TableNames::read(), forwarding: forwarding::read(), ..Self::default() };
 
         let addresses = addresses::read(&netlink).await;
         facts.addresses = facts.or_unread("addresses", addresses);

@@ -1,11 +1,13 @@
 //! From models and facts to the report document.
 
+use hdrhistogram::Histogram;
+
 use crate::{
     diagnose::Failures,
     monitor::{clock::Clock, nics::Names},
-    probe::{self, Series, SeriesKey},
+    probe::{self, Series, SeriesKey, tls},
     report::{
-        document::{self, Latency, Protocol, Reply, Verdict},
+        document::{self, Latency, LbState, LbView, Protocol, Reply, Verdict},
         event,
         time::rfc3339,
     },
@@ -18,6 +20,10 @@ pub struct Context<'a> {
     pub names: &'a Names,
     pub sources: &'a [Source],
     pub clock: Clock,
+    /// What becomes of flows when an instance, or all, are down.
+    pub flows: Option<&'a str>,
+    /// The NICs that were captured, when there may be others; empty on a live host.
+    pub captured: &'a [String],
 }
 
 impl Context<'_> {
@@ -31,10 +37,9 @@ impl Context<'_> {
             .map_or_else(|| "?".to_owned(), ToString::to_string)
     }
 
-    /// One series as the document has it.
-    pub fn series(&self, series: &Series) -> document::Series {
+    /// One series as the document has it at `now_ns`.
+    pub fn series(&self, series: &Series, now_ns: u64) -> document::Series {
         let judgement = series.judgement();
-        let ms = |ns: u64| ns as f64 / 1e6;
         document::Series {
             nic: self.names.get(series.key.nic),
             source: self.source(series),
@@ -45,10 +50,12 @@ impl Context<'_> {
             verdict: series.verdict(),
             reply: judgement.map_or(Reply::None, |judgement| judgement.reply),
             out_nic: judgement.and_then(|judgement| judgement.out_nic).map(|nic| self.names.get(nic)),
-            http_status: None,
-            tls_alert: None,
-            proxy: None,
-            role: None,
+            http_status: judgement.and_then(|judgement| judgement.http_status),
+            tls_alert: judgement
+                .and_then(|judgement| judgement.tls_alert)
+                .map(|(alert, _)| tls::alert_name(alert)),
+            proxy: series.proxy.map(|version| version.to_string()),
+            role: series.plan.role.map(|role| role.to_string()),
             confirmed: series.confirmed,
             healed: 0,
             attempts: series.attempts - series.voided,
@@ -56,14 +63,31 @@ impl Context<'_> {
             interval_s: series.interval_s(),
             cadences: series.cadences().to_vec(),
             limit_s: series.limit_s(),
-            latency_ms: series
-                .latency_ns(0.5)
-                .zip(series.latency_ns(0.99))
-                .zip(series.latency_max_ns())
-                .map(|((p50, p99), max)| Latency { p50: ms(p50), p99: ms(p99), max: ms(max) }),
-            answer_ms: None,
-            lb_view: None,
+            latency_ms: series.latency().map(latency),
+            answer_ms: series.answers().map(latency),
+            lb_view: self.view(series, now_ns),
         }
+    }
+
+    /// What the load balancer must think. A single connection is no probe, and what is old is not known any more.
+    fn view(&self, series: &Series, now_ns: u64) -> Option<LbView> {
+        if !series.confirmed {
+            return None;
+        }
+        let (view, rules) = (series.view(), &series.plan.rules);
+        let known = !series.is_stale(now_ns);
+        Some(LbView {
+            state: if known { view.state() } else { LbState::Unknown },
+            code: if known { view.code(series.protocol) } else { "NA" }.to_owned(),
+            since: view.since_ns().filter(|_| known).map(|at| rfc3339(self.clock.wall_ns(at))),
+            threshold: rules.fall,
+            rise: rules.rise,
+            failures_left: view.failures_left().filter(|_| known),
+            successes_left: view.successes_left().filter(|_| known),
+            failover_s: series.expected_interval_s().map(|interval| interval * f64::from(rules.fall)),
+            changes: view.changes(),
+            flows: self.flows.map(str::to_owned),
+        })
     }
 
     /// The failures of a series, as diagnosis wants them.
@@ -71,6 +95,8 @@ impl Context<'_> {
         let counted = series.failures();
         let latest = series.failing_verdict().and_then(|verdict| series.latest.get(&verdict));
         let judgement = latest.and_then(|attempt| attempt.judgement);
+        let answer = latest
+            .and_then(|attempt| attempt.answer.here.or(attempt.syn_ack.here).map(|left| (attempt, left)));
         Failures {
             failed: counted.failed,
             judged: counted.judged,
@@ -80,6 +106,14 @@ impl Context<'_> {
             icmp: latest.and_then(|attempt| attempt.icmp_code),
             closed_by_application: judgement.is_some_and(|judgement| judgement.closed_by_application),
             accepted_unanswered: judgement.is_some_and(|judgement| judgement.timed_out),
+            http_status: judgement.and_then(|judgement| judgement.http_status),
+            tls_alert: judgement
+                .and_then(|judgement| judgement.tls_alert)
+                .map(|(alert, by_prober)| (tls::alert_name(alert), by_prober)),
+            answer: latest.map(|attempt| first_line(attempt.answer_bytes())).unwrap_or_default(),
+            took_s: answer.map(|(attempt, left)| left.at_ns.saturating_sub(attempt.started_ns) as f64 / 1e9),
+            accepted: series.plan.rules.statuses.to_string(),
+            captured: self.captured.to_vec(),
         }
     }
 
@@ -106,6 +140,8 @@ impl Context<'_> {
                     verdict: judgement.verdict,
                     reply: judgement.reply,
                     out_nic: judgement.out_nic.map(|nic| self.names.get(nic)),
+                    http_status: judgement.http_status,
+                    tls_alert: judgement.tls_alert.map(|(alert, _)| tls::alert_name(alert)),
                     latency_ms: attempt.latency_ns().map(|ns| ns as f64 / 1e6),
                     retransmits: attempt.retransmits,
                     revised: *revised,
@@ -123,7 +159,35 @@ impl Context<'_> {
                     to: *to,
                 })
             }
+            probe::Event::View { series, from, to, at_ns } => {
+                let series = find(series)?;
+                event::Event::LbView {
+                    time: time(*at_ns),
+                    nic: series.nic,
+                    source: series.source,
+                    target: series.target,
+                    port: series.port,
+                    from: Some(*from).filter(|state| *state != LbState::Unknown),
+                    to: *to,
+                    code: series.lb_view.map_or_else(|| "NA".to_owned(), |view| view.code),
+                }
+            }
             probe::Event::Lost { count, at_ns } => event::Event::Loss { time: time(*at_ns), count: *count },
         })
     }
+}
+
+fn latency(histogram: &Histogram<u64>) -> Latency {
+    let ms = |ns: u64| ns as f64 / 1e6;
+    Latency {
+        p50: ms(histogram.value_at_quantile(0.5)),
+        p99: ms(histogram.value_at_quantile(0.99)),
+        max: ms(histogram.max()),
+    }
+}
+
+/// The first line of an answer, at most 60 characters of it.
+fn first_line(bytes: &[u8]) -> String {
+    let line = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).find(|line| !line.is_empty()).unwrap_or(&[]);
+    String::from_utf8_lossy(line).chars().filter(|c| !c.is_control()).take(60).collect()
 }

@@ -24,13 +24,17 @@ use crate::{
         privileges,
     },
     config::Judging,
-    diagnose::{self, Case},
+    diagnose::{
+        self, Case,
+        condition::{Own, Scene},
+    },
     fix::PolicyFix,
     host::{
         self, Facts,
         links::Links,
         lookup::{Query, RouteLookup},
         netlink::Netlink,
+        sockets::Connecting,
         watch::Watch,
     },
     probe::{self, Series, Tracker},
@@ -268,10 +272,11 @@ impl Monitor {
     async fn say(&mut self, said: &mut Vec<Event>) {
         let happened = std::mem::take(&mut self.happened);
         let mut judged = std::collections::BTreeSet::new();
+        let now = boot_ns();
         {
             let context = self.context();
             for event in &happened {
-                let series = |key: &probe::SeriesKey| self.tracker.get(key).map(|s| context.series(s));
+                let series = |key: &probe::SeriesKey| self.tracker.get(key).map(|s| context.series(s, now));
                 said.extend(context.event(event, series));
                 if let probe::Event::Judged { series, .. } = event {
                     judged.insert(*series);
@@ -301,13 +306,19 @@ impl Monitor {
         let series = self.tracker.get(&key)?;
         let facts = Facts::read().await.ok()?;
         let lookup = self.look_up(&facts, series).await;
-        let document = self.context().series(series);
+        let document = self.context().series(series, boot_ns());
         let case = self.case(series, &document, &facts, lookup.as_ref());
         diagnose::diagnose(&[case]).into_iter().next()
     }
 
     fn context(&self) -> Context<'_> {
-        Context { names: &self.names, sources: &self.settings.sources, clock: self.clock }
+        Context {
+            names: &self.names,
+            sources: &self.settings.sources,
+            clock: self.clock,
+            flows: None,
+            captured: &[],
+        }
     }
 
     fn case<'a>(
@@ -330,6 +341,22 @@ impl Monitor {
         Some(facts.lookup(Query::reply(from, series.key.local_port, to, series.key.nic)).await)
     }
 
+    /// Where this host's own packets to the first exact IPv4 source go, when they get no answer, and which connections wait.
+    async fn own_traffic(
+        &self,
+        facts: &Facts,
+        platform: Platform,
+    ) -> (String, Option<RouteLookup>, Vec<Connecting>) {
+        let source =
+            self.settings.sources.iter().find(|source| source.is_exact() && source.net.addr().is_ipv4());
+        let Some(source) = source.filter(|_| platform.packets_out > 0 && platform.packets_in == 0) else {
+            return ("the sources".to_owned(), None, Vec::new());
+        };
+        let lookup = facts.lookup(Query::own(source.net.addr())).await;
+        let connecting = host::connecting(&[source.net]).unwrap_or_default();
+        (source.to_string(), Some(lookup), connecting)
+    }
+
     /// Ends the window and tells what it showed.
     pub async fn finish(&mut self) -> anyhow::Result<Report> {
         let now = boot_ns();
@@ -339,7 +366,7 @@ impl Monitor {
         let facts = Facts::read().await.context("cannot read the host's network configuration")?;
         let mut rows = Vec::new();
         for series in self.tracker.series() {
-            rows.push((series, self.context().series(series), self.look_up(&facts, series).await));
+            rows.push((series, self.context().series(series, now), self.look_up(&facts, series).await));
         }
         let cases: Vec<Case<'_>> = rows
             .iter()
@@ -347,8 +374,30 @@ impl Monitor {
             .collect();
         let plans = diagnose::policies(&cases);
         let observer = self.observer_state()?;
-        let mut findings = diagnose::diagnose(&cases);
-        findings.extend(diagnose::degraded(&observer));
+        let ports = rows.iter().map(|(series, ..)| series.key.local_port).collect();
+        let listeners = host::listeners(&ports).unwrap_or_else(|error| {
+            tracing::warn!("{error}");
+            Vec::new()
+        });
+        let platform = self.platform()?;
+        let (source, own, connecting) = self.own_traffic(&facts, platform).await;
+        let nics: Vec<String> = self.judged.iter().map(|nic| self.names.get(*nic)).collect();
+        let scene = Scene {
+            cases: &cases,
+            expected: &[],
+            window_s: now.saturating_sub(self.started_ns) as f64 / 1e9,
+            nics: &nics,
+            azure_lb: true,
+            listeners: &listeners,
+            own: Some(Own {
+                packets: platform,
+                source: &source,
+                connecting: &connecting,
+                lookup: own.as_ref(),
+                facts: Some(&facts),
+            }),
+        };
+        let findings = diagnose::everything(&scene, &observer);
         let to_ns = boot_ns();
         let probes = rows.iter().map(|(_, document, _)| document.clone()).collect();
         self.plans = plans;
@@ -364,7 +413,7 @@ impl Monitor {
             findings,
             flows: Vec::new(),
             ha_ports: Vec::new(),
-            platform: self.platform()?,
+            platform,
         })
     }
 

@@ -112,6 +112,15 @@ pub enum Role {
     Standby,
 }
 
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Active => "active",
+            Self::Standby => "standby",
+        })
+    }
+}
+
 /// A probe that is configured to come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {

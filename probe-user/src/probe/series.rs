@@ -6,10 +6,14 @@ use hdrhistogram::Histogram;
 use probe_common::maps::Address;
 
 use super::{
-    attempt::{Attempt, Judgement},
+    assess::Judgement,
+    attempt::Attempt,
     interval,
+    lb_view::{LbView, Outcome},
+    request::Proxy,
+    rules::{Role, Rules},
 };
-use crate::report::document::{Protocol, Verdict};
+use crate::report::document::{LbState, Protocol, Verdict};
 
 /// Attempts kept for late packets.
 pub(super) const KEPT: usize = 64;
@@ -67,6 +71,15 @@ impl Failures {
     }
 }
 
+/// What the configuration says about a series.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    pub rules: Rules,
+    /// The configuration expects it, in this role.
+    pub role: Option<Role>,
+    pub protocol: Option<Protocol>,
+}
+
 /// One series.
 #[derive(Clone, Debug)]
 pub struct Series {
@@ -74,11 +87,18 @@ pub struct Series {
     pub family: u8,
     /// Prober's addresses seen, at most 8.
     pub addresses: Vec<Address>,
-    /// What the prober speaks, once it was seen.
+    /// What the prober speaks, once it was seen or as it is configured.
     pub protocol: Option<Protocol>,
+    pub plan: Plan,
+    /// The PROXY protocol header seen in front of requests.
+    pub proxy: Option<Proxy>,
     pub attempts: u64,
     /// Attempts without a verdict because observations were lost.
     pub voided: u64,
+    /// Attempts whose answer was not captured far enough to be read; they are among the voided.
+    pub unreadable: u64,
+    /// Attempts whose handshake the prober completed.
+    pub completed: u64,
     /// Attempts by verdict.
     pub counts: BTreeMap<Verdict, u64>,
     /// Two attempts from different ports were seen.
@@ -90,36 +110,52 @@ pub struct Series {
     pub latest: BTreeMap<Verdict, Attempt>,
     pub(super) kept: VecDeque<Attempt>,
     pub(super) starts: VecDeque<u64>,
+    /// What its attempts were last judged by: limit in ns and protocol.
+    pub(super) measured: Option<(u64, Option<Protocol>)>,
     verdict: Option<Verdict>,
     cadences: Vec<f64>,
-    /// Judged attempts by when they began.
-    history: VecDeque<(u64, Verdict)>,
+    /// Judged attempts by when they began, with their ids.
+    history: VecDeque<(u64, Outcome)>,
+    /// The view of the load balancer before the history, and with it.
+    view_before: LbView,
+    view: LbView,
     first_port: u16,
-    /// ns; boxed, as it is larger than all the rest.
+    /// ns; boxed, as they are larger than all the rest.
     latency: Option<Box<Histogram<u64>>>,
+    answers: Option<Box<Histogram<u64>>>,
 }
 
 impl Series {
-    pub(super) fn new(key: SeriesKey, first: &Attempt, family: u8) -> Self {
+    pub(super) fn new(key: SeriesKey, first: &Attempt, family: u8, plan: Plan) -> Self {
+        let view = LbView::new(&plan.rules);
         Self {
             key,
             family,
             addresses: Vec::new(),
-            protocol: None,
+            protocol: plan.protocol,
+            // One that is expected needs no second attempt to be believed.
+            confirmed: plan.role.is_some(),
+            plan,
+            proxy: None,
             attempts: 0,
             voided: 0,
+            unreadable: 0,
+            completed: 0,
             counts: BTreeMap::new(),
-            confirmed: false,
             forwarded: None,
             out_nics: BTreeMap::new(),
             latest: BTreeMap::new(),
             kept: VecDeque::new(),
             starts: VecDeque::new(),
+            measured: None,
             verdict: None,
             cadences: Vec::new(),
             history: VecDeque::new(),
+            view_before: view.clone(),
+            view,
             first_port: first.tuple.peer_port,
             latency: new_histogram(),
+            answers: new_histogram(),
         }
     }
 
@@ -143,26 +179,43 @@ impl Series {
         &self.cadences
     }
 
-    /// Seconds within which an answer counts: for a TCP probe the interval, for HTTP at most 30 s
-    /// (Azure Load Balancer's custom-probe page).
+    /// Seconds within which an answer counts, once it is known.
     pub fn limit_s(&self) -> Option<f64> {
-        let interval = self.interval_s()?;
-        match self.protocol {
-            Some(Protocol::Http | Protocol::Https) => Some(interval.min(30.0)),
-            _ => Some(interval),
-        }
+        let rules = &self.plan.rules;
+        let configured = rules.interval.map(|interval| interval.as_secs_f64());
+        // What the load balancer does counts more than what was said about it.
+        rules.limit.seconds(self.interval_s().or(configured), self.protocol)
     }
 
-    /// Latency from SYN to SYN-ACK at a quantile, ns; `None` before the first.
-    pub fn latency_ns(&self, quantile: f64) -> Option<u64> {
-        let latency = self.latency.as_ref().filter(|latency| !latency.is_empty())?;
-        Some(latency.value_at_quantile(quantile))
+    /// Seconds between probes as observed, else as configured.
+    pub fn expected_interval_s(&self) -> Option<f64> {
+        self.interval_s().or(self.plan.rules.interval.map(|interval| interval.as_secs_f64()))
     }
 
-    /// The largest latency, ns.
-    pub fn latency_max_ns(&self) -> Option<u64> {
-        let latency = self.latency.as_ref().filter(|latency| !latency.is_empty())?;
-        Some(latency.max())
+    /// Latency from SYN to SYN-ACK, ns.
+    pub fn latency(&self) -> Option<&Histogram<u64>> {
+        self.latency.as_deref().filter(|latency| !latency.is_empty())
+    }
+
+    /// Time from a request to the first byte of its answer, ns.
+    pub fn answers(&self) -> Option<&Histogram<u64>> {
+        self.answers.as_deref().filter(|answers| !answers.is_empty())
+    }
+
+    /// When the latest attempt began, ns.
+    pub fn last_start_ns(&self) -> Option<u64> {
+        self.starts.back().copied()
+    }
+
+    /// What the load balancer must think.
+    pub fn view(&self) -> &LbView {
+        &self.view
+    }
+
+    /// Whether what is known is older than three intervals at `now_ns`.
+    pub fn is_stale(&self, now_ns: u64) -> bool {
+        let interval = self.expected_interval_s().unwrap_or(5.0);
+        self.last_start_ns().is_none_or(|last| now_ns.saturating_sub(last) as f64 / 1e9 > 3.0 * interval)
     }
 
     /// Counts with the attempts that are still open as pending.
@@ -181,8 +234,8 @@ impl Series {
         let failed = judged - self.counts.get(&Verdict::Ok).copied().unwrap_or(0);
         let mut runs = 0;
         let mut in_run = false;
-        for (_, verdict) in &self.history {
-            let fails = *verdict != Verdict::Ok;
+        for (_, outcome) in &self.history {
+            let fails = outcome.verdict != Verdict::Ok;
             runs += u64::from(fails && !in_run);
             in_run = fails;
         }
@@ -191,17 +244,22 @@ impl Series {
 
     /// The failing verdict to explain: the latest failure's.
     pub fn failing_verdict(&self) -> Option<Verdict> {
-        self.history.iter().rev().map(|(_, verdict)| *verdict).find(|verdict| *verdict != Verdict::Ok)
+        self.history.iter().rev().map(|(_, outcome)| outcome.verdict).find(|verdict| *verdict != Verdict::Ok)
     }
 
+    /// Within what time an answer counts, ns. An estimate that merely trembles changes nothing.
     pub(super) fn limit_ns(&self, default_ns: u64) -> u64 {
-        self.limit_s().map_or(default_ns, |seconds| (seconds * 1e9) as u64)
+        let Some(seconds) = self.limit_s() else { return default_ns };
+        let estimate = (seconds * 1e9) as u64;
+        let in_use = self.measured.map(|(used, _)| used);
+        in_use.filter(|used| used.abs_diff(estimate) < used / 20).unwrap_or(estimate)
     }
 
     /// An attempt begins.
-    pub(super) fn begin(&mut self, attempt: Attempt) {
+    pub(super) fn begin(&mut self, mut attempt: Attempt) {
         self.attempts += 1;
-        self.confirmed |= attempt.tuple.peer_port != self.first_port;
+        attempt.id = self.attempts;
+        self.confirmed |= attempt.tuple.peer_port != self.first_port || attempt.reused;
         if !self.addresses.contains(&attempt.tuple.peer) && self.addresses.len() < ADDRESSES {
             self.addresses.push(attempt.tuple.peer);
         }
@@ -213,36 +271,109 @@ impl Series {
         self.kept.push_back(attempt);
     }
 
-    /// Enters a judgement, in the place of the attempt's former one. Returns the series' verdict before and after.
-    pub(super) fn enter(&mut self, attempt: &Attempt, former: Option<Verdict>) -> (Option<Verdict>, Verdict) {
-        let before = self.verdict;
-        let Some(judgement) = attempt.judgement else { return (before, self.verdict()) };
+    /// Enters a judgement, in the place of the attempt's `former` one.
+    pub(super) fn enter(&mut self, attempt: &mut Attempt, former: Option<Judgement>) -> Entered {
+        let before = (self.verdict, self.view.state());
+        let entered = |series: &Self| Entered {
+            from: before.0,
+            to: series.verdict(),
+            view_from: before.1,
+            view_to: series.view.state(),
+        };
+        let Some(judgement) = attempt.judgement else { return entered(self) };
         let verdict = judgement.verdict;
-        if let Some(count) = former.and_then(|former| self.counts.get_mut(&former)) {
-            *count = count.saturating_sub(1);
+        if let Some(former) = former {
+            if let Some(count) = self.counts.get_mut(&former.verdict) {
+                *count = count.saturating_sub(1);
+            }
+            if let Some(count) = former.out_nic.and_then(|nic| self.out_nics.get_mut(&nic)) {
+                *count = count.saturating_sub(1);
+            }
         }
         *self.counts.entry(verdict).or_default() += 1;
         self.counts.retain(|_, count| *count > 0);
-        let place = self.history.iter().position(|(began, _)| *began > attempt.started_ns);
-        match self.history.iter_mut().find(|(began, _)| *began == attempt.started_ns) {
-            Some(entry) => entry.1 = verdict,
-            None => self.history.insert(place.unwrap_or(self.history.len()), (attempt.started_ns, verdict)),
-        }
-        if self.history.len() > REMEMBERED {
-            self.history.pop_front();
-        }
         if let Some(nic) = judgement.out_nic {
             *self.out_nics.entry(nic).or_default() += 1;
         }
-        if former.is_none()
-            && let (Some(latency), Some(recorded)) = (attempt.latency_ns(), self.latency.as_mut())
-        {
-            // Beyond the histogram's range only the top bucket is right, and that is where it goes.
-            recorded.saturating_record(latency.max(1));
+        self.out_nics.retain(|_, count| *count > 0);
+        self.remember(
+            attempt.id,
+            Outcome {
+                began_ns: attempt.started_ns,
+                decided_ns: judgement.decided_ns,
+                verdict,
+                connected: judgement.connected,
+            },
+        );
+        record(&mut self.latency, attempt.latency_ns(), &mut attempt.recorded.0);
+        record(&mut self.answers, attempt.answer_ns(), &mut attempt.recorded.1);
+        if former.is_some_and(|former| former.verdict != verdict) {
+            self.latest.retain(|_, kept| kept.id != attempt.id);
         }
         self.latest.insert(verdict, attempt.clone());
-        self.verdict = self.history.back().map(|(_, verdict)| *verdict);
-        (before, self.verdict())
+        self.verdict = self.history.back().map(|(_, outcome)| outcome.verdict);
+        entered(self)
+    }
+
+    /// Puts an outcome where it belongs in the order of beginnings, and brings the load balancer's view up to date.
+    fn remember(&mut self, id: u64, outcome: Outcome) {
+        let order = |(id, outcome): &(u64, Outcome)| (outcome.began_ns, *id);
+        let at = self.history.partition_point(|known| order(known) < (outcome.began_ns, id));
+        let (last, full) = (at == self.history.len(), self.history.len() >= REMEMBERED);
+        match self.history.get_mut(at) {
+            Some(known) if known.0 == id => known.1 = outcome,
+            // Older than everything remembered: the view has gone on without it.
+            _ if at == 0 && full => return,
+            _ => self.history.insert(at, (id, outcome)),
+        }
+        if last {
+            self.view.enter(&outcome);
+        } else {
+            self.refold();
+        }
+        if self.history.len() > REMEMBERED
+            && let Some((_, old)) = self.history.pop_front()
+        {
+            self.view_before.enter(&old);
+        }
+    }
+
+    fn refold(&mut self) {
+        self.view = self.view_before.clone();
+        for (_, outcome) in &self.history {
+            self.view.enter(outcome);
+        }
+    }
+
+    /// The configuration says something else about this series from now on.
+    pub(super) fn replan(&mut self, plan: Plan) {
+        let rules = (self.plan.rules.fall, self.plan.rules.rise) != (plan.rules.fall, plan.rules.rise);
+        self.confirmed |= plan.role.is_some();
+        self.protocol = self.protocol.or(plan.protocol);
+        self.plan = plan;
+        if rules {
+            self.view_before = LbView::new(&self.plan.rules);
+            self.refold();
+        }
+    }
+}
+
+/// What entering a judgement changed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entered {
+    /// The series' verdict before, and after.
+    pub from: Option<Verdict>,
+    pub to: Verdict,
+    /// The load balancer's view before, and after.
+    pub view_from: LbState,
+    pub view_to: LbState,
+}
+
+/// Records a value once. Beyond the histogram's range only the top bucket is right, and that is where it goes.
+fn record(histogram: &mut Option<Box<Histogram<u64>>>, value: Option<u64>, done: &mut bool) {
+    if let (Some(histogram), Some(value), false) = (histogram.as_mut(), value, *done) {
+        histogram.saturating_record(value.max(1));
+        *done = true;
     }
 }
 

@@ -56,12 +56,13 @@ impl Flow {
     }
 
     pub(super) fn request(self, at: u64) -> Observation {
-        let text = b"GET /health HTTP/1.1\r\n";
-        let mut packet = self.inbound(at, flags::PSH | flags::ACK);
-        packet.payload[..text.len()].copy_from_slice(text);
-        packet.captured = text.len() as u16;
-        packet.payload_length = text.len() as u32;
-        packet
+        self.ask(at, 0, b"GET /health HTTP/1.1\r\n\r\n")
+    }
+
+    /// Data of the prober, `offset` bytes into its stream.
+    pub(super) fn ask(self, at: u64, offset: u32, text: &[u8]) -> Observation {
+        let sequence = self.sequence.wrapping_add(1 + offset);
+        with_payload(Observation { sequence, ..self.inbound(at, flags::PSH | flags::ACK) }, text)
     }
 
     fn outbound(self, at: u64, nic: u32, flags: u8) -> Observation {
@@ -69,8 +70,14 @@ impl Flow {
         Observation { flags, acknowledgement, ..self.base(at, Role::Reply, nic) }
     }
 
+    /// Initial sequence number of the host.
+    fn host_sequence(self) -> u32 {
+        self.sequence ^ 0xffff_0000
+    }
+
     pub(super) fn syn_ack(self, at: u64, nic: u32) -> Observation {
-        self.outbound(at, nic, flags::SYN | flags::ACK)
+        let sequence = self.host_sequence();
+        Observation { sequence, ..self.outbound(at, nic, flags::SYN | flags::ACK) }
     }
 
     pub(super) fn rst(self, at: u64, nic: u32) -> Observation {
@@ -82,7 +89,17 @@ impl Flow {
     }
 
     pub(super) fn answer(self, at: u64, nic: u32) -> Observation {
-        Observation { payload_length: 100, ..self.outbound(at, nic, flags::PSH | flags::ACK) }
+        self.say(at, nic, 0, b"HTTP/1.1 200 OK\r\n\r\n")
+    }
+
+    /// Data of the host, `offset` bytes into its stream.
+    pub(super) fn say(self, at: u64, nic: u32, offset: u32, text: &[u8]) -> Observation {
+        let sequence = self.host_sequence().wrapping_add(1 + offset);
+        with_payload(Observation { sequence, ..self.outbound(at, nic, flags::PSH | flags::ACK) }, text)
+    }
+
+    pub(super) fn prober_rst(self, at: u64) -> Observation {
+        self.inbound(at, flags::RST | flags::ACK)
     }
 
     pub(super) fn icmp(self, at: u64, nic: u32) -> Observation {
@@ -93,6 +110,15 @@ impl Flow {
             ..self.base(at, Role::Reject, nic)
         }
     }
+}
+
+/// A packet with as much of `text` as an observation carries.
+fn with_payload(mut packet: Observation, text: &[u8]) -> Observation {
+    let captured = text.len().min(packet.payload.len());
+    packet.payload[..captured].copy_from_slice(&text[..captured]);
+    packet.captured = captured as u16;
+    packet.payload_length = text.len() as u32;
+    packet
 }
 
 /// A tracker with everything that it said.
@@ -106,6 +132,10 @@ impl World {
     pub(super) fn judging(nics: &[u32]) -> Self {
         let judged = Some(nics.iter().copied().collect());
         Self { tracker: Tracker::new(Config { judged, ..Config::default() }), events: Vec::new() }
+    }
+
+    pub(super) fn with(config: Config) -> Self {
+        Self { tracker: Tracker::new(config), events: Vec::new() }
     }
 
     pub(super) fn see(&mut self, packets: impl IntoIterator<Item = Observation>) {

@@ -8,10 +8,12 @@ use std::{
 use probe_common::observation::{Observation, Role, flags};
 
 use super::{
-    attempt::{Attempt, Silence, Tuple},
-    series::{Forwarded, KEPT, Series, SeriesKey},
+    assess::{Measure, Silence},
+    attempt::{Attempt, Tuple},
+    rules::{Expected, Limit, Rules},
+    series::{Forwarded, KEPT, Plan, Series, SeriesKey},
 };
-use crate::report::document::{Protocol, Verdict};
+use crate::report::document::{LbState, Protocol, Verdict};
 
 /// Series kept; the one idle for longest makes room.
 const SERIES: usize = 4096;
@@ -27,11 +29,39 @@ pub struct Config {
     pub judged: Option<BTreeSet<u32>>,
     /// The limit before an interval is known.
     pub default_limit: Duration,
+    /// The load balancer's rules, where nothing else is expected.
+    pub rules: Rules,
+    /// Probes that are configured to come, with the ifindex of their NIC.
+    pub expected: Vec<(u32, Expected)>,
+    /// NICs that stand for several: which one a packet used is not known (a capture of "any").
+    pub merged: BTreeSet<u32>,
+}
+
+impl Config {
+    fn plan(&self, key: &SeriesKey) -> Plan {
+        let expected = self
+            .expected
+            .iter()
+            .find(|(nic, expected)| *nic == key.nic && expected.port == key.local_port)
+            .map(|(_, expected)| expected);
+        match expected {
+            Some(expected) => {
+                Plan { rules: expected.rules.clone(), role: Some(expected.role), protocol: expected.protocol }
+            }
+            None => Plan { rules: self.rules.clone(), role: None, protocol: None },
+        }
+    }
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { judged: None, default_limit: Duration::from_secs(5) }
+        Self {
+            judged: None,
+            default_limit: Duration::from_secs(5),
+            rules: Rules::default(),
+            expected: Vec::new(),
+            merged: BTreeSet::new(),
+        }
     }
 }
 
@@ -42,6 +72,8 @@ pub enum Event {
     Judged { series: SeriesKey, attempt: Box<Attempt>, revised: bool },
     /// A series' verdict changed.
     Changed { series: SeriesKey, from: Option<Verdict>, to: Verdict, at_ns: u64 },
+    /// What the load balancer must think of a series changed.
+    View { series: SeriesKey, from: LbState, to: LbState, at_ns: u64 },
     /// Observations were lost.
     Lost { count: u64, at_ns: u64 },
 }
@@ -65,6 +97,19 @@ impl Tracker {
     /// Changes which NICs are judged: devices come and go.
     pub fn judge(&mut self, nics: BTreeSet<u32>) {
         self.config.judged = Some(nics);
+    }
+
+    /// Changes what is expected: NICs come and go, and a capture names them as it goes.
+    pub fn expect(&mut self, expected: Vec<(u32, Expected)>) {
+        self.config.expected = expected;
+        for series in self.series.values_mut() {
+            series.replan(self.config.plan(&series.key));
+        }
+    }
+
+    /// Which NIC the packets of this one used is not known.
+    pub fn merge(&mut self, nic: u32) {
+        self.config.merged.insert(nic);
     }
 
     /// Every series, by NIC.
@@ -97,33 +142,51 @@ impl Tracker {
     }
 
     fn syn(&mut self, syn: &Observation, out: &mut Vec<Event>) {
+        let tuple = Tuple::of(syn);
+        let key =
+            SeriesKey { nic: syn.nic, peer_id: syn.peer_id, local: syn.local, local_port: syn.local_port };
+        // The same SYN again: a retransmission, or the same packet on another device.
+        for known in [self.tuples.get(&tuple).copied(), Some(key)].into_iter().flatten() {
+            let series = self.series.get_mut(&known);
+            let attempts = series.map(|series| series.kept.iter_mut().rev());
+            let same = |a: &&mut Attempt| a.tuple == tuple && a.sequence == syn.sequence && !a.reused;
+            if let Some(attempt) = attempts.and_then(|mut attempts| attempts.find(same)) {
+                attempt.record(syn);
+                return;
+            }
+        }
         if self.config.judged.as_ref().is_some_and(|judged| !judged.contains(&syn.nic)) {
             return;
         }
-        let key =
-            SeriesKey { nic: syn.nic, peer_id: syn.peer_id, local: syn.local, local_port: syn.local_port };
-        let tuple = Tuple::of(syn);
         let attempt = Attempt::begin(syn);
-        let series = self.series.entry(key).or_insert_with(|| Series::new(key, &attempt, syn.family));
-        if let Some(known) =
-            series.kept.iter_mut().rev().find(|a| a.tuple == tuple && a.sequence == syn.sequence)
-        {
-            known.record(syn);
-            return;
+        let plan = self.config.plan(&key);
+        let series = self.series.entry(key).or_insert_with(|| Series::new(key, &attempt, syn.family, plan));
+        // The next attempt ends the wait for the last one, unless it comes from another prober just after it, or the
+        // prober has a timeout of its own.
+        if series.plan.rules.limit == Limit::Interval {
+            let half = series.expected_interval_s().map_or(SHORTEST_HALF_NS, |s| (s * 0.5e9) as u64);
+            let last = |a: &&mut Attempt| a.judgement.is_none() && a.tuple.peer == tuple.peer;
+            for open in series.kept.iter_mut().filter(last) {
+                let age = syn.time_ns.saturating_sub(open.started_ns);
+                open.overdue |= age >= half.max(SHORTEST_HALF_NS);
+            }
         }
-        // The next attempt ends the wait for the last one, unless it comes from another prober just after it.
-        let half = series.interval_s().map_or(SHORTEST_HALF_NS, |s| (s * 0.5e9) as u64);
-        for open in series.kept.iter_mut().filter(|a| a.judgement.is_none()) {
-            let age = syn.time_ns.saturating_sub(open.started_ns);
-            open.overdue |= age >= half.max(SHORTEST_HALF_NS);
-        }
+        self.begin(key, attempt, syn.time_ns, out);
+        self.make_room();
+    }
+
+    fn begin(&mut self, key: SeriesKey, attempt: Attempt, now_ns: u64, out: &mut Vec<Event>) {
+        let default_limit = self.default_limit_ns();
+        let tuple = attempt.tuple;
+        let Some(series) = self.series.get_mut(&key) else { return };
         series.begin(attempt);
+        let bench = Bench { default_limit, merged: &self.config.merged };
         if series.kept.len() > KEPT {
             if let Some(old) = series.kept.front_mut() {
                 old.overdue = true;
             }
             // It leaves now, so it is judged now; 64 younger attempts are more than any batch holds.
-            judge(series, syn.time_ns, Silence::Judged, out);
+            bench.judge(series, now_ns, Silence::Judged, out);
             if let Some(old) = series.kept.pop_front()
                 && self.tuples.get(&old.tuple) == Some(&key)
                 && !series.kept.iter().any(|a| a.tuple == old.tuple)
@@ -132,30 +195,37 @@ impl Tracker {
             }
         }
         self.tuples.insert(tuple, key);
-        self.make_room();
     }
 
     fn belongs(&mut self, packet: &Observation, out: &mut Vec<Event>) {
         let tuple = Tuple::of(packet);
-        let default_limit = self.default_limit_ns();
-        let Some(series) = self.tuples.get(&tuple).and_then(|key| self.series.get_mut(key)) else {
-            // A connection older than the observer, or a NIC that is not judged.
-            return;
-        };
-        let limit_known = series.limit_s().is_some();
-        let limit = series.limit_ns(default_limit);
-        let Some(attempt) = series.kept.iter_mut().rev().find(|a| a.tuple == tuple) else { return };
-        let late = packet.time_ns.saturating_sub(attempt.started_ns) > limit;
-        let from_host = !matches!(packet.role(), Some(Role::Probe));
-        // An answer after the limit no longer counts; before an interval is known there is no limit to miss.
-        if late && from_host && limit_known && attempt.judgement.is_some() {
-            return;
+        // Else it is a connection older than the observer, or a NIC that is not judged.
+        let Some(key) = self.tuples.get(&tuple).copied() else { return };
+        let find = |series: &Series| series.kept.iter().rposition(|a| a.tuple == tuple);
+        let Some(at) = self.series.get(&key).and_then(find) else { return };
+        let next = self.series.get(&key).and_then(|series| series.kept.get(at)?.next_request(packet));
+        if let Some(next) = next {
+            self.begin(key, next, packet.time_ns, out);
         }
+        let default_limit = self.default_limit_ns();
+        let Some(series) = self.series.get_mut(&key) else { return };
+        let Some(attempt) = find(series).and_then(|at| series.kept.get_mut(at)) else { return };
+        let acked = attempt.acked_ns.is_some();
         attempt.record(packet);
-        if let Some(protocol @ (Protocol::Http | Protocol::Https)) = attempt.protocol {
+        attempt.fresh = true;
+        series.completed +=
+            u64::from(!acked && attempt.acked_ns.is_some() && attempt.syn_ack.first().is_some());
+        if attempt.is_unreadable() && !attempt.void && attempt.judgement.is_none() {
+            attempt.void = true;
+            series.voided += 1;
+            series.unreadable += 1;
+        }
+        if let Some(protocol @ (Protocol::Http | Protocol::Https)) = attempt.speaks() {
             series.protocol = Some(protocol);
         }
-        judge(series, packet.time_ns, Silence::Open, out);
+        series.proxy = attempt.request.proxy.or(series.proxy);
+        let bench = Bench { default_limit, merged: &self.config.merged };
+        bench.judge(series, packet.time_ns, Silence::Open, out);
     }
 
     /// A probe that was passed on: the address probed may have been translated, the prober's end not.
@@ -185,13 +255,13 @@ impl Tracker {
     /// Judges what time alone decides. `now_ns` was read before the packets were, and losses were told since: else a reply
     /// that waits to be read, or was lost, would count as silence.
     pub fn tick(&mut self, now_ns: u64, out: &mut Vec<Event>) {
-        let default_limit = self.default_limit_ns();
+        let bench = Bench { default_limit: self.default_limit_ns(), merged: &self.config.merged };
         for series in self.series.values_mut() {
-            let limit = series.limit_ns(default_limit);
+            let limit = series.limit_ns(bench.default_limit);
             for open in series.kept.iter_mut().filter(|a| a.judgement.is_none()) {
                 open.overdue |= now_ns.saturating_sub(open.started_ns) >= limit;
             }
-            judge(series, now_ns, Silence::Judged, out);
+            bench.judge(series, now_ns, Silence::Judged, out);
         }
     }
 
@@ -202,10 +272,15 @@ impl Tracker {
             .values()
             .flat_map(|series| {
                 let limit = series.limit_ns(default_limit);
-                series.kept.iter().filter(|a| a.judgement.is_none() && !a.void).map(move |a| {
-                    // Ended by the next attempt already: due at once.
-                    let overdue = if a.overdue { a.started_ns } else { a.started_ns.saturating_add(limit) };
-                    a.settles_ns().map_or(overdue, |settles| settles.min(overdue))
+                series.kept.iter().filter_map(move |a| {
+                    let settles = a.settles_ns(series.protocol);
+                    if a.judgement.is_some() || a.void {
+                        return settles.filter(|_| a.fresh);
+                    }
+                    // Ended already, by the next attempt or by the prober: due at once.
+                    let over = a.overdue || a.given_up_ns.is_some();
+                    let overdue = if over { a.started_ns } else { a.started_ns.saturating_add(limit) };
+                    Some(settles.map_or(overdue, |settles| settles.min(overdue)))
                 })
             })
             .min()
@@ -225,11 +300,12 @@ impl Tracker {
 
     /// The window ends: what has waited for 3 s has failed, younger attempts stay pending.
     pub fn finish(&mut self, now_ns: u64, out: &mut Vec<Event>) {
+        let bench = Bench { default_limit: self.default_limit_ns(), merged: &self.config.merged };
         for series in self.series.values_mut() {
             for open in series.kept.iter_mut().filter(|a| a.judgement.is_none()) {
                 open.overdue |= now_ns.saturating_sub(open.started_ns) >= FINAL_WAIT_NS;
             }
-            judge(series, now_ns, Silence::Judged, out);
+            bench.judge(series, now_ns, Silence::Judged, out);
         }
     }
 
@@ -250,33 +326,61 @@ impl Tracker {
     }
 }
 
-/// Judges every kept attempt whose facts now say something new.
-fn judge(series: &mut Series, now_ns: u64, silence: Silence, out: &mut Vec<Event>) {
-    let mut attempts = std::mem::take(&mut series.kept);
-    for attempt in &mut attempts {
-        let known = series.protocol;
-        let Some(judgement) = attempt.assess(known, now_ns, silence) else { continue };
-        if attempt.judgement == Some(judgement) {
-            continue;
+/// Where attempts are judged.
+struct Bench<'a> {
+    default_limit: u64,
+    merged: &'a BTreeSet<u32>,
+}
+
+impl Bench<'_> {
+    /// Judges every kept attempt whose facts, or whose measure, now say something new.
+    fn judge(&self, series: &mut Series, now_ns: u64, silence: Silence, out: &mut Vec<Event>) {
+        let limit_ns = series.limit_ns(self.default_limit);
+        let anew = series.measured != Some((limit_ns, series.protocol));
+        series.measured = Some((limit_ns, series.protocol));
+        let mut attempts = std::mem::take(&mut series.kept);
+        for attempt in &mut attempts {
+            if !anew && attempt.judgement.is_some() && !attempt.fresh {
+                continue;
+            }
+            let measure = Measure {
+                known: series.protocol,
+                now_ns,
+                silence,
+                limit_ns,
+                statuses: &series.plan.rules.statuses,
+                nics_known: !self.merged.contains(&attempt.nic),
+            };
+            // Undecided stays fresh: time may tell.
+            let Some(judgement) = attempt.assess(&measure) else { continue };
+            attempt.fresh = false;
+            let former = attempt.judgement;
+            if former.is_some_and(|former| former.says(&judgement)) {
+                continue;
+            }
+            if attempt.void && former.is_none() {
+                series.voided = series.voided.saturating_sub(1);
+            }
+            attempt.judgement = Some(judgement);
+            if judgement.verdict == Verdict::Ok && series.protocol.is_none() && attempt.request_ns.is_none() {
+                // No request followed a good handshake: the prober only wants the connection.
+                series.protocol = Some(Protocol::Tcp);
+            }
+            let entered = series.enter(attempt, former);
+            let key = series.key;
+            out.push(Event::Judged {
+                series: key,
+                attempt: Box::new(attempt.clone()),
+                revised: former.is_some(),
+            });
+            if entered.from != Some(entered.to) {
+                out.push(Event::Changed { series: key, from: entered.from, to: entered.to, at_ns: now_ns });
+            }
+            if entered.view_from != entered.view_to && series.confirmed {
+                let (from, to) = (entered.view_from, entered.view_to);
+                out.push(Event::View { series: key, from, to, at_ns: judgement.decided_ns });
+            }
         }
-        let former = attempt.judgement.map(|former| former.verdict);
-        if attempt.void && former.is_none() {
-            series.voided = series.voided.saturating_sub(1);
-        }
-        attempt.judgement = Some(judgement);
-        if judgement.verdict == Verdict::Ok && series.protocol.is_none() && attempt.request_ns.is_none() {
-            // No request followed a good handshake: the prober only wants the connection.
-            series.protocol = Some(Protocol::Tcp);
-        }
-        let (from, to) = series.enter(attempt, former);
-        out.push(Event::Judged {
-            series: series.key,
-            attempt: Box::new(attempt.clone()),
-            revised: former.is_some(),
-        });
-        if from != Some(to) {
-            out.push(Event::Changed { series: series.key, from, to, at_ns: now_ns });
-        }
+        series.kept = attempts;
     }
-    series.kept = attempts;
 }

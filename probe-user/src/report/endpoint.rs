@@ -1,11 +1,11 @@
 //! Addresses with ports.
 
-use std::net::IpAddr;
+use std::{fmt::Display, net::IpAddr};
 
 use super::style::clean;
 
-/// `address:port`, IPv6 in brackets (RFC 5952 section 6).
-pub(super) fn endpoint(address: &str, port: u16) -> String {
+/// `address:port`, IPv6 in brackets (RFC 5952 section 6); `port` may stand for several.
+pub(super) fn endpoint(address: &str, port: impl Display) -> String {
     match address.parse::<IpAddr>() {
         Ok(IpAddr::V6(v6)) => format!("[{v6}]:{port}"),
         // With a zone (`fe80::1%eth0`) it is no IpAddr, but needs the brackets all the same.

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    document::{Finding, Protocol, Reply, Verdict},
+    document::{Finding, LbState, Protocol, Reply, Verdict},
     endpoint::endpoint,
-    style::{Style, clean, count},
+    style::{Style, clean, count, width},
     text, time,
 };
 
@@ -21,6 +21,20 @@ pub enum Event {
     Attempt(Attempt),
     /// A series' verdict changed.
     Series(Change),
+    /// What the load balancer makes of a series changed.
+    LbView {
+        /// RFC 3339.
+        time: String,
+        nic: String,
+        source: String,
+        target: String,
+        port: u16,
+        /// Null for the first state.
+        from: Option<LbState>,
+        to: LbState,
+        /// Azure's health-status reason code.
+        code: String,
+    },
     /// A series turned bad, and why.
     Finding {
         /// RFC 3339.
@@ -57,6 +71,10 @@ pub struct Attempt {
     pub verdict: Verdict,
     pub reply: Reply,
     pub out_nic: Option<String>,
+    /// Status of the answer; null when none was readable (TLS hides it).
+    pub http_status: Option<u16>,
+    /// Name of the TLS alert that ended the handshake (RFC 8446, 6).
+    pub tls_alert: Option<String>,
     /// SYN to SYN-ACK, milliseconds.
     pub latency_ms: Option<f64>,
     pub retransmits: u32,
@@ -84,6 +102,17 @@ impl Event {
         match self {
             Self::Attempt(attempt) => attempt.human(style),
             Self::Series(change) => change.human(style),
+            Self::LbView { time, nic, target, port, from, to, code, .. } => {
+                let change = |style: Style| {
+                    let from = from.map_or_else(|| "new".to_owned(), |from| from.to_string());
+                    let at = clock(time, style);
+                    let (label, to) = (style.lb(*to, "lb-view    "), style.lb(*to, &to.to_string()));
+                    format!("{at} {label} {} {}  {from} → {to}", clean(nic), endpoint(target, *port))
+                };
+                let used = width(&change(Style { colour: false, ..style }));
+                let room = usize::from(style.width).saturating_sub(used + 2);
+                change(style) + &reason(&clean(code), room)
+            }
             Self::Finding { time, finding } => {
                 let mut lines = text::finding(finding, style);
                 if let Some(head) = lines.first_mut() {
@@ -122,18 +151,23 @@ impl Attempt {
 
     /// What answered, where it left, and what was unusual.
     fn how(&self) -> String {
-        let reply = match self.reply {
-            Reply::SynAck => "SYN-ACK",
-            Reply::Rst => "RST",
-            Reply::Data => "answer",
-            Reply::Icmp => "ICMP error",
-            Reply::None => "no reply",
+        let mut how = match (self.http_status, &self.tls_alert, self.reply) {
+            (Some(status), ..) => format!("HTTP {status}"),
+            (None, Some(alert), _) => format!("alert {}", clean(alert)),
+            (None, None, Reply::SynAck) => "SYN-ACK".to_owned(),
+            (None, None, Reply::Rst) => "RST".to_owned(),
+            // The status inside is not visible.
+            (None, None, Reply::Data) if self.protocol == Protocol::Https => "TLS only".to_owned(),
+            (None, None, Reply::Data) => "answer".to_owned(),
+            (None, None, Reply::Icmp) => "ICMP error".to_owned(),
+            (None, None, Reply::None) => "no reply".to_owned(),
         };
-        let mut how = reply.to_owned();
         if let Some(nic) = &self.out_nic {
             how = format!("{how} left by {}", clean(nic));
-        } else if let Some(latency) = self.latency_ms {
-            how = format!("{how} {}", text::ms(latency));
+        } else if let (Some(latency), None) = (self.latency_ms, &self.tls_alert) {
+            // The latency is the handshake's, whatever came after it.
+            let handshake = if how == "SYN-ACK" { "" } else { ", SYN-ACK" };
+            how = format!("{how}{handshake} {}", text::ms(latency));
         }
         match (self.retransmits, self.reply) {
             (0, _) => {}
@@ -162,6 +196,13 @@ impl Change {
             style.verdict(self.to, self.to.code()),
         )
     }
+}
+
+/// A code as far as there is room: whole, without what the state says already, or not at all.
+fn reason(code: &str, room: usize) -> String {
+    let short = code.split_once("_Probe_").map_or(code, |(_, reason)| reason);
+    let fitting = [code, short].into_iter().find(|code| !code.is_empty() && width(code) <= room);
+    fitting.map_or_else(String::new, |code| format!("  {code}"))
 }
 
 fn clock(time: &str, style: Style) -> String {

@@ -20,9 +20,24 @@ fn attempt(verdict: Verdict, reply: Reply, out_nic: Option<&str>) -> Attempt {
         verdict,
         reply,
         out_nic: out_nic.map(str::to_owned),
+        http_status: None,
+        tls_alert: None,
         latency_ms: (reply == Reply::SynAck).then_some(0.0812),
         retransmits: 0,
         revised: false,
+    }
+}
+
+fn lb_view(from: Option<LbState>, to: LbState, code: &str) -> Event {
+    Event::LbView {
+        time: TIME.to_owned(),
+        nic: "eth1".to_owned(),
+        source: "168.63.129.16".to_owned(),
+        target: "10.4.3.101".to_owned(),
+        port: 8008,
+        from,
+        to,
+        code: code.to_owned(),
     }
 }
 
@@ -40,6 +55,28 @@ fn events() -> Vec<Event> {
             target: "fd00:4:2::101".to_owned(),
             ..attempt(Verdict::Ok, Reply::SynAck, None)
         }),
+        Event::Attempt(Attempt {
+            protocol: Protocol::Http,
+            http_status: Some(404),
+            latency_ms: Some(0.0812),
+            ..attempt(Verdict::HttpStatus, Reply::Data, None)
+        }),
+        Event::Attempt(Attempt {
+            protocol: Protocol::Https,
+            tls_alert: Some("protocol_version".to_owned()),
+            latency_ms: Some(0.0812),
+            ..attempt(Verdict::TlsFail, Reply::Data, None)
+        }),
+        Event::Attempt(Attempt {
+            protocol: Protocol::Https,
+            latency_ms: Some(0.0812),
+            ..attempt(Verdict::Ok, Reply::Data, None)
+        }),
+        Event::Attempt(Attempt {
+            protocol: Protocol::Http,
+            http_status: Some(200),
+            ..attempt(Verdict::Asymmetric, Reply::SynAck, Some("eth0"))
+        }),
         Event::Attempt(Attempt { revised: true, ..attempt(Verdict::Ok, Reply::SynAck, None) }),
         Event::Series(Change {
             time: TIME.to_owned(),
@@ -50,6 +87,10 @@ fn events() -> Vec<Event> {
             from: Some(Verdict::Ok),
             to: Verdict::Asymmetric,
         }),
+        lb_view(None, LbState::Up, "Up_Probe_Success"),
+        lb_view(Some(LbState::Up), LbState::Down, "Down_Probe_TcpProbeTimeout"),
+        lb_view(Some(LbState::Down), LbState::Held, "Down_Probe_ApproachingHealthyThreshold"),
+        lb_view(Some(LbState::Held), LbState::Unknown, "NA"),
         Event::Finding {
             time: TIME.to_owned(),
             finding: Finding {
@@ -107,6 +148,7 @@ proptest! {
         time in "(?s).{0,30}",
         columns in 0u16..200,
         retransmits in any::<u32>(),
+        status in proptest::option::of(any::<u16>()),
         latency in proptest::option::of(any::<f64>()),
     ) {
         let odd = Attempt {
@@ -117,9 +159,21 @@ proptest! {
             out_nic: Some(name.clone()),
             latency_ms: latency,
             retransmits,
+            http_status: status,
+            tls_alert: status.is_none().then(|| name.clone()),
             ..attempt(Verdict::Asymmetric, Reply::Rst, None)
         };
-        for event in [Event::Attempt(odd), Event::Observer { time, text: name }] {
+        let view = Event::LbView {
+            time: time.clone(),
+            nic: name.clone(),
+            source: name.clone(),
+            target: name.clone(),
+            port: 1,
+            from: Some(LbState::Held),
+            to: LbState::Up,
+            code: name.clone(),
+        };
+        for event in [Event::Attempt(odd), view, Event::Observer { time, text: name }] {
             let line = event.human(Style { width: columns, colour: false });
             prop_assert!(line.chars().all(|c| !c.is_control()), "{line:?}");
             let json = serde_json::to_string(&event).expect("serialises");

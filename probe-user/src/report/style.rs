@@ -2,7 +2,7 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::document::{Severity, Verdict};
+use super::document::{LbState, Severity, Verdict};
 
 /// Settings of a text report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,18 @@ impl Style {
                 Verdict::Ok => "32",
                 Verdict::Pending => "33",
                 _ => "31",
+            },
+            text,
+        )
+    }
+
+    /// Red for what is out of rotation, yellow for what is not known.
+    pub fn lb(self, state: LbState, text: &str) -> String {
+        self.paint(
+            match state {
+                LbState::Up => "32",
+                LbState::Unknown => "33",
+                LbState::Down | LbState::Held => "31",
             },
             text,
         )

@@ -2,9 +2,9 @@
 
 use std::fmt::Write; // to a String it cannot fail
 
-use super::{Style, observer};
+use super::{Style, headline, lb, observer};
 use crate::report::{
-    document::{Finding, ObserverState, Report, Series, Severity, Verdict},
+    document::{Finding, LbState, ObserverState, Report, Series, Severity, Verdict},
     endpoint::endpoint,
     style::{clean, count, width, wrap},
 };
@@ -12,10 +12,15 @@ use crate::report::{
 /// Two default intervals of Azure's API (15 s): a shorter look may fall between two probes.
 const TELLING_S: f64 = 30.0;
 
+const INDENT: &str = "      ";
+/// Of what is too long for a line.
+const DEEPER: &str = "        ";
+
+/// One line; what does not fit starts a line of its own. The most urgent comes first.
 pub(super) fn lines(report: &Report, style: Style) -> Vec<String> {
-    let (word, mut text) = answer(report);
+    let (word, mut parts) = answer(report);
     if report.observer.state == ObserverState::Degraded {
-        text.push_str("; nvaprobe does not see everything");
+        parts.push("nvaprobe does not see everything".to_owned());
     }
     let complete = report.observer.state == ObserverState::Complete;
     let painted = match word {
@@ -24,60 +29,105 @@ pub(super) fn lines(report: &Report, style: Style) -> Vec<String> {
         _ => style.severity(Severity::Warning, word),
     };
     let lead = if width(word) < 5 { format!("{word:<5} ") } else { format!("{word} ") };
-    let mut lines = wrap(&clean(&text), &lead, "      ", style.columns());
+    let mut packed: Vec<String> = Vec::new();
+    for part in parts.iter().map(|part| clean(part)) {
+        let used = if packed.len() < 2 { width(&lead) } else { INDENT.len() };
+        match packed.last_mut() {
+            Some(last) if used + width(last) + 2 + width(&part) <= style.columns() => {
+                *last = format!("{last}; {part}");
+            }
+            _ => packed.push(part),
+        }
+    }
+    let mut lines = Vec::new();
+    for part in &packed {
+        let first = if lines.is_empty() { lead.as_str() } else { INDENT };
+        lines.extend(wrap(part, first, DEEPER, style.columns()));
+    }
     if let Some(first) = lines.first_mut() {
         *first = first.replacen(word, &painted, 1);
     }
     lines
 }
 
-fn answer(report: &Report) -> (&'static str, String) {
+fn answer(report: &Report) -> (&'static str, Vec<String>) {
     let of = |severity| report.findings.iter().filter(move |finding| finding.severity == severity);
     let errors: Vec<&Finding> = of(Severity::Error).collect();
-    if let Some(first) = errors.first() {
-        let more = match errors.len() {
-            1 => String::new(),
-            n => format!(", and {} more", n - 1),
-        };
-        return ("FAIL", format!("{}{more}", headline(first)));
+    if !errors.is_empty() {
+        return ("FAIL", headline::parts(report, &errors));
     }
+    let held = report.probes.iter().filter_map(|series| series.lb_view.as_ref());
+    let held = held.filter(|view| view.state == LbState::Held).count() > 0;
+    // Both are said in other words.
+    let said = |finding: &&Finding| finding.code == "DEGRADED_OBSERVER" || finding.code == "FLAPPING" && held;
+    let warnings = warnings(of(Severity::Warning).filter(|finding| !said(finding)));
     let (probed, single): (Vec<&Series>, Vec<&Series>) =
         report.probes.iter().partition(|series| series.confirmed);
     if probed.is_empty() {
-        return ("NO PROBES SEEN", nothing(report, single.len()));
+        return ("NO PROBES SEEN", [nothing(report, single.len())].into_iter().chain(warnings).collect());
     }
-    let judged: Vec<&&Series> = probed.iter().filter(|series| series.verdict != Verdict::Pending).collect();
+    let judged: Vec<&Series> =
+        probed.iter().copied().filter(|series| series.verdict != Verdict::Pending).collect();
     let open = probed.len() - judged.len();
     if judged.is_empty() {
-        return ("WAIT", format!("{} seen, none judged yet", ports(open)));
+        let seen = format!("{} seen, none judged yet", ports(open));
+        return ("WAIT", [seen].into_iter().chain(warnings).collect());
     }
-    let answered = judged.iter().filter(|series| series.verdict == Verdict::Ok).count();
-    let mut text = if answered == judged.len() {
-        format!("{} answered on the NIC the probe came in on", ports(answered))
+    let (resting, wanted): (Vec<&Series>, Vec<&Series>) =
+        judged.iter().partition(|series| lb::resting(series));
+    let mut parts = headline::differing(report, &wanted);
+    parts.extend(warnings);
+    let warned = !parts.is_empty();
+    let answered = wanted.iter().filter(|series| series.verdict == Verdict::Ok).count();
+    if !wanted.is_empty() {
+        parts.push(probed_ports(&wanted, answered, open));
+    } else if open > 0 {
+        parts.push(format!("{} not judged yet", ports(open)));
+    }
+    let up = |series: &&Series| series.lb_view.as_ref().is_some_and(|view| view.state == LbState::Up);
+    if !wanted.is_empty() && wanted.iter().all(up) {
+        parts.push(format!("load balancer sees {} up", if wanted.len() == 1 { "it" } else { "all" }));
+    }
+    if !resting.is_empty() {
+        let standbys = count(resting.len() as u64, "standby does not answer", "standbys do not answer");
+        parts.push(format!("{standbys}, as configured"));
+    }
+    (if answered == wanted.len() && !warned { "OK" } else { "WARN" }, parts)
+}
+
+fn probed_ports(wanted: &[&Series], answered: usize, open: usize) -> String {
+    let mut text = if answered == wanted.len() {
+        format!("{} answered on the probe's own NIC", ports(answered))
     } else {
-        format!("{answered} of {} answered on the NIC the probe came in on", ports(judged.len()))
+        format!("{answered} of {} answered on the probe's own NIC", ports(wanted.len()))
     };
     if open > 0 {
         let _ = write!(text, ", {open} not judged yet");
     }
     // No error finding, yet not every attempt was OK: it failed for a while.
     let recovered =
-        judged.iter().filter(|series| series.verdict == Verdict::Ok && failed(series) > 0).count();
+        wanted.iter().filter(|series| series.verdict == Verdict::Ok && lb::failed(series) > 0).count();
     if recovered > 0 {
         let _ = write!(text, ", {recovered} after failures");
     }
-    let warnings = of(Severity::Warning).filter(|finding| finding.code != "DEGRADED_OBSERVER").count();
-    if warnings > 0 {
-        let _ = write!(text, "; {}", count(warnings as u64, "warning", "warnings"));
-    }
-    (if answered == judged.len() { "OK" } else { "WARN" }, text)
+    text
 }
 
-/// Attempts that the load balancer counts as failed.
-pub(super) fn failed(series: &Series) -> u64 {
-    let failures =
-        series.counts.iter().filter(|(verdict, _)| !matches!(verdict, Verdict::Ok | Verdict::Pending));
-    failures.map(|(_, count)| count).sum()
+/// `LATENCY on eth1 10.4.3.101:8008`, `3 warnings: LATENCY, PROXIED`.
+fn warnings<'a>(warnings: impl Iterator<Item = &'a Finding>) -> Option<String> {
+    let warnings: Vec<&Finding> = warnings.collect();
+    let [one] = warnings.as_slice() else {
+        let mut codes: Vec<&str> = warnings.iter().map(|finding| finding.code.as_str()).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        return (!codes.is_empty()).then(|| format!("{} warnings: {}", warnings.len(), codes.join(", ")));
+    };
+    let place = match (&one.nic, &one.target, one.port) {
+        (Some(nic), Some(target), Some(port)) => format!(" on {nic} {}", endpoint(target, port)),
+        (Some(nic), ..) => format!(" on {nic}"),
+        _ => String::new(),
+    };
+    Some(format!("{}{place}", one.code))
 }
 
 fn nothing(report: &Report, single: usize) -> String {
@@ -103,24 +153,4 @@ fn nothing(report: &Report, single: usize) -> String {
 
 fn ports(number: usize) -> String {
     count(number as u64, "probed port", "probed ports")
-}
-
-fn headline(finding: &Finding) -> String {
-    let nic = finding.nic.as_deref().unwrap_or("host");
-    let target = match (&finding.target, finding.port) {
-        (Some(target), Some(port)) => format!(" {}", endpoint(target, port)),
-        _ => String::new(),
-    };
-    let sometimes = if finding.intermittent { "sometimes " } else { "" };
-    let what = match finding.code.as_str() {
-        "ASYMMETRIC" => {
-            let out = finding.out_nic.as_deref().unwrap_or("another device");
-            format!("probe replies {sometimes}leave by {out}")
-        }
-        "NO_REPLY" => format!("probes {sometimes}get no reply"),
-        "REFUSED" => format!("probes are {sometimes}refused"),
-        "ICMP_REJECT" => format!("probes are {sometimes}rejected by ICMP"),
-        code => format!("{sometimes}{code}"),
-    };
-    format!("{nic}{target}: {what} (cause: {})", finding.cause)
 }

@@ -4,7 +4,7 @@ use std::fmt::Write; // to a String it cannot fail
 
 use super::Style;
 use crate::report::{
-    document::{Finding, Fix, Severity},
+    document::{Evidence, Finding, Fix, Severity},
     endpoint::endpoint,
     style::{clean, pad, width, wrap},
 };
@@ -19,8 +19,16 @@ pub(in crate::report) fn lines(finding: &Finding, style: Style) -> Vec<String> {
         .map(|line| style.severity(finding.severity, line))
         .collect();
     lines.extend(wrap(&clean(&finding.summary), "  ", "  ", columns));
-    let label = finding.evidence.iter().map(|evidence| width(&clean(&evidence.kind))).max().unwrap_or(0);
-    for evidence in &finding.evidence {
+    lines.extend(evidence(&finding.evidence, style));
+    lines.extend(finding.fixes.iter().flat_map(|fix| commands(fix, columns)));
+    lines
+}
+
+pub(super) fn evidence(evidence: &[Evidence], style: Style) -> Vec<String> {
+    let columns = style.columns();
+    let mut lines = Vec::new();
+    let label = evidence.iter().map(|evidence| width(&clean(&evidence.kind))).max().unwrap_or(0);
+    for evidence in evidence {
         let kind = clean(&evidence.kind);
         // A table's lines or a rule set's stay apart.
         let mut texts = evidence.text.lines().map(clean).collect::<Vec<_>>();
@@ -39,11 +47,10 @@ pub(in crate::report) fn lines(finding: &Finding, style: Style) -> Vec<String> {
             first.clone_from(&indent);
         }
     }
-    lines.extend(finding.fixes.iter().flat_map(|fix| commands(fix, columns)));
     lines
 }
 
-/// `ERROR ASYMMETRIC (route) eth1 10.4.3.101:8008, sometimes`: the severity is readable without colour.
+/// `ERROR ASYMMETRIC (cause: route) eth1 10.4.3.101:8008, sometimes`: the severity is readable without colour.
 fn head(finding: &Finding) -> String {
     let severity = match finding.severity {
         Severity::Error => "ERROR",
@@ -58,8 +65,14 @@ fn head(finding: &Finding) -> String {
     if let Some(nic) = &finding.nic {
         let _ = write!(head, " {nic}");
     }
-    if let (Some(target), Some(port)) = (&finding.target, finding.port) {
-        let _ = write!(head, " {}", endpoint(target, port));
+    match (&finding.target, finding.port) {
+        (Some(target), Some(port)) => {
+            let _ = write!(head, " {}", endpoint(target, port));
+        }
+        (None, Some(port)) => {
+            let _ = write!(head, " port {port}");
+        }
+        _ => {}
     }
     if finding.intermittent {
         head.push_str(", sometimes");
@@ -69,7 +82,7 @@ fn head(finding: &Finding) -> String {
 
 /// Commands start at the left edge and are never broken, so that a copied block is what was meant, here-documents
 /// and YAML included; a terminal breaks long lines without inserting anything.
-fn commands(fix: &Fix, columns: usize) -> Vec<String> {
+pub(super) fn commands(fix: &Fix, columns: usize) -> Vec<String> {
     let lasting = if fix.persistent { "persistent" } else { "lost on reboot" };
     let mut lines = wrap(&format!("fix with {}, {lasting}:", clean(&fix.family)), "  ", "  ", columns);
     lines.push(String::new());

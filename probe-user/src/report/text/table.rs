@@ -1,111 +1,177 @@
 //! One line a series.
 
-use super::{Style, answer::failed, ms};
+use std::collections::HashSet;
+
+use super::{
+    Style, lb,
+    row::{Row, rows},
+};
 use crate::report::{
-    document::{Protocol, Series, Verdict},
-    endpoint::endpoint,
+    document::{Report, Series, Severity, Verdict, Window},
     style::{clean, width, wrap},
 };
 
-const HEAD: [&str; COLUMNS] = ["NIC", "TARGET", "PROTO", "VERDICT", "OUT", "OK/FAIL", "EVERY", "P99"];
-const COLUMNS: usize = 8;
-const VERDICT: usize = 3;
-const ATTEMPTS: usize = 5;
-const OUT: usize = 4;
-/// What goes first when a row does not fit; what is wrong stays.
-const DISPENSABLE: [usize; 4] = [2, 7, 6, OUT];
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Nic,
+    Source,
+    Target,
+    Protocol,
+    Verdict,
+    Lb,
+    Since,
+    Attempts,
+    Every,
+    P99,
+}
+
+impl Column {
+    const ALL: [Self; 10] = [
+        Self::Nic,
+        Self::Source,
+        Self::Target,
+        Self::Protocol,
+        Self::Verdict,
+        Self::Lb,
+        Self::Since,
+        Self::Attempts,
+        Self::Every,
+        Self::P99,
+    ];
+
+    const fn head(self) -> &'static str {
+        match self {
+            Self::Nic => "NIC",
+            Self::Source => "SOURCE",
+            Self::Target => "TARGET",
+            Self::Protocol => "PROTO",
+            Self::Verdict => "VERDICT",
+            // The load balancer's view.
+            Self::Lb => "LB",
+            Self::Since => "SINCE",
+            Self::Attempts => "OK/FAIL",
+            Self::Every => "EVERY",
+            Self::P99 => "P99",
+        }
+    }
+
+    fn cell(self, row: &Row<'_>, window: &Window) -> String {
+        match self {
+            Self::Nic => clean(&row.series.nic),
+            Self::Source => clean(&row.series.source),
+            Self::Target => row.target(),
+            Self::Protocol => row.protocol(),
+            Self::Verdict => row.verdict(),
+            Self::Lb => row.lb(),
+            Self::Since => row.since(window),
+            Self::Attempts => row.attempts(),
+            Self::Every => row.every(),
+            Self::P99 => row.p99(),
+        }
+    }
+
+    fn paint(self, series: &Series, late: bool, cell: &str, style: Style) -> String {
+        match (self, &series.lb_view) {
+            _ if !series.confirmed => style.faint(cell),
+            (Self::Verdict | Self::Lb | Self::Attempts, _) if lb::resting(series) => style.faint(cell),
+            (Self::Verdict, _) => style.verdict(series.verdict, cell),
+            (Self::Lb, Some(view)) => style.lb(view.state, cell),
+            // The latest attempt may be fine although others failed.
+            (Self::Attempts, _) if lb::failed(series) > 0 => style.verdict(Verdict::NoReply, cell),
+            (Self::P99, _) if late => style.severity(Severity::Warning, cell),
+            _ => cell.to_owned(),
+        }
+    }
+}
+
 const GAP: usize = 2;
 
-pub(super) fn lines(series: &[Series], style: Style) -> Vec<String> {
-    let rows: Vec<[String; COLUMNS]> = series.iter().map(cells).collect();
-    let widths: [usize; COLUMNS] = std::array::from_fn(|column| {
-        rows.iter().map(|row| width(&row[column])).chain([HEAD[column].len()]).max().unwrap_or(0)
+/// A column with its cells, the head first.
+struct Filled {
+    column: Column,
+    cells: Vec<String>,
+    width: usize,
+}
+
+pub(super) fn lines(report: &Report, style: Style) -> Vec<String> {
+    let rows = rows(report);
+    let mut table: Vec<Filled> = Column::ALL.map(|column| filled(column, &rows, &report.window)).into();
+    let ambiguous = ambiguous(&report.probes);
+    table.retain(|filled| match filled.column {
+        Column::Source => ambiguous,
+        Column::Lb | Column::Since => filled.cells.iter().skip(1).any(|cell| cell != "-"),
+        _ => true,
     });
-    let mut columns: Vec<usize> = (0..COLUMNS).collect();
-    let total = |columns: &[usize]| columns.iter().map(|column| widths[*column] + GAP).sum::<usize>() - GAP;
-    for dropped in DISPENSABLE {
-        let needed = dropped == OUT && series.iter().any(|one| one.out_nic.is_some());
-        if total(&columns) <= style.columns() || needed {
+    let total = |table: &[Filled]| table.iter().map(|filled| filled.width + GAP).sum::<usize>() - GAP;
+    for dropped in dispensable(&report.probes) {
+        if total(&table) <= style.columns() {
             break;
         }
-        columns.retain(|column| *column != dropped);
+        table.retain(|filled| filled.column != dropped);
     }
-    if total(&columns) > style.columns() {
-        return series.iter().zip(&rows).flat_map(|(one, row)| stacked(one, row, style)).collect();
+    if total(&table) > style.columns() {
+        return rows.iter().flat_map(|row| stacked(row, ambiguous, &report.window, style)).collect();
     }
-    let head = HEAD.map(str::to_owned);
-    let mut lines = vec![style.faint(&row(&head, &columns, &widths, |_, cell| cell))];
-    for (one, cells) in series.iter().zip(&rows) {
-        lines.push(row(cells, &columns, &widths, |column, cell| match column {
-            _ if !one.confirmed => style.faint(&cell),
-            VERDICT => style.verdict(one.verdict, &cell),
-            // The latest attempt may be fine although others failed.
-            ATTEMPTS if failed(one) > 0 => style.verdict(Verdict::NoReply, &cell),
-            _ => cell,
-        }));
+    let mut lines = vec![style.faint(&line(&table, 0, |_, cell| cell.to_owned()))];
+    for (index, row) in rows.iter().enumerate() {
+        let paint = |column: Column, cell: &str| column.paint(row.series, row.late(), cell, style);
+        lines.push(line(&table, index + 1, paint));
     }
     lines
 }
 
-fn row(
-    cells: &[String; COLUMNS],
-    columns: &[usize],
-    widths: &[usize; COLUMNS],
-    paint: impl Fn(usize, String) -> String,
-) -> String {
+fn filled(column: Column, rows: &[Row<'_>], window: &Window) -> Filled {
+    let mut cells = vec![column.head().to_owned()];
+    cells.extend(rows.iter().map(|row| column.cell(row, window)));
+    let width = cells.iter().map(|cell| width(cell)).max().unwrap_or(0);
+    Filled { column, cells, width }
+}
+
+/// Whether two series differ in their source alone.
+fn ambiguous(probes: &[Series]) -> bool {
+    let mut seen = HashSet::new();
+    !probes.iter().all(|series| seen.insert((&series.nic, &series.target, series.port)))
+}
+
+/// What goes first when a row does not fit; what is wrong stays.
+fn dispensable(probes: &[Series]) -> Vec<Column> {
+    let plain = probes.first().is_some_and(|first| {
+        probes.iter().all(|series| series.protocol == first.protocol && series.proxy.is_none())
+    });
+    let rest = [Column::P99, Column::Every, Column::Since];
+    let protocol = [Column::Protocol];
+    if plain { [&protocol[..], &rest].concat() } else { [&rest[..], &protocol].concat() }
+}
+
+fn line(table: &[Filled], index: usize, paint: impl Fn(Column, &str) -> String) -> String {
     let mut line = String::new();
     let mut owed = 0;
-    for column in columns {
+    for filled in table {
+        let Some(cell) = filled.cells.get(index) else { continue };
         // Spaces come before the next cell, not after this one: no line ends in them, and none is painted.
         line.push_str(&" ".repeat(owed));
-        owed = widths[*column] - width(&cells[*column]) + GAP;
-        line.push_str(&paint(*column, cells[*column].clone()));
+        owed = filled.width - width(cell) + GAP;
+        line.push_str(&paint(filled.column, cell));
     }
     line
 }
 
-fn cells(series: &Series) -> [String; COLUMNS] {
-    let ok = series.counts.get(&Verdict::Ok).copied().unwrap_or(0);
-    [
-        clean(&series.nic),
-        endpoint(&series.target, series.port),
-        protocol(series.protocol).to_owned(),
-        series.verdict.code().to_owned(),
-        series.out_nic.as_deref().map_or_else(|| "-".to_owned(), clean),
-        format!("{ok}/{}", failed(series)),
-        interval(series),
-        series.latency_ms.map_or_else(|| "-".to_owned(), |latency| ms(latency.p99)),
-    ]
-}
-
-/// For a terminal that no row fits: the verdict below its target.
-fn stacked(series: &Series, cells: &[String; COLUMNS], style: Style) -> Vec<String> {
-    let [nic, target, _, code, out, ..] = cells;
-    let mut lines = wrap(&format!("{nic} {target}"), "", "  ", style.columns());
-    let by = series.out_nic.as_ref().map(|_| format!(" by {out}")).unwrap_or_default();
-    let ok = series.counts.get(&Verdict::Ok).copied().unwrap_or(0);
-    let text = format!("{code}{by}, {ok} ok, {} failed", failed(series));
-    let verdict = wrap(&text, "  ", "  ", style.columns());
-    lines.extend(verdict.iter().map(|line| style.verdict(series.verdict, line)));
+/// For a terminal that no row fits: what is said of it below its target.
+fn stacked(row: &Row<'_>, ambiguous: bool, window: &Window, style: Style) -> Vec<String> {
+    let series = row.series;
+    let columns = style.columns();
+    let mut head = format!("{} {} {}", clean(&series.nic), row.target(), row.protocol());
+    if ambiguous {
+        head = format!("{head} from {}", clean(&series.source));
+    }
+    let mut lines = wrap(&head, "", "  ", columns);
+    let mut say = |column: Column, text: &str| {
+        let told = wrap(text, "  ", "    ", columns);
+        lines.extend(told.iter().map(|line| column.paint(series, row.late(), line, style)));
+    };
+    say(Column::Verdict, &format!("{}, {} ok/fail", row.verdict(), row.attempts()));
+    if let Some(view) = &series.lb_view {
+        say(Column::Lb, &clean(&format!("load balancer: {}", lb::phrase(view, window))));
+    }
     lines
-}
-
-const fn protocol(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::Tcp => "tcp",
-        Protocol::Http => "http",
-        Protocol::Https => "https",
-    }
-}
-
-fn interval(series: &Series) -> String {
-    match series.interval_s {
-        // Two load balancers on one port.
-        Some(_) if series.cadences.len() > 1 => {
-            series.cadences.iter().map(|seconds| format!("{seconds:.1}s")).collect::<Vec<_>>().join("+")
-        }
-        Some(seconds) => format!("{seconds:.1}s"),
-        None if series.confirmed => "?".to_owned(),
-        None => "once".to_owned(),
-    }
 }

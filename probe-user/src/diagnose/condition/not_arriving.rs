@@ -1,0 +1,100 @@
+//! `NOT_ARRIVING`: an expected probe does not come. What this host shows cannot be the reason, so it is not blamed.
+
+use super::Scene;
+use crate::{
+    diagnose::evidence,
+    probe::Expected,
+    report::document::{Finding, Protocol, Severity},
+};
+
+/// Ports that Azure's HTTP prober refuses to use (WinHTTP; the custom-probe page).
+const REFUSED_HTTP_PORTS: [u16; 9] = [19, 21, 25, 70, 110, 119, 143, 220, 993];
+/// A window that tells, when no interval is configured: the API's default.
+const DEFAULT_WINDOW_S: f64 = 15.0;
+
+pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
+    scene.expected.iter().filter_map(|expected| missing(scene, expected)).collect()
+}
+
+fn missing(scene: &Scene<'_>, expected: &Expected) -> Option<Finding> {
+    let wait = expected.rules.interval.map_or(DEFAULT_WINDOW_S, |interval| 2.0 * interval.as_secs_f64());
+    let came =
+        scene.cases.iter().any(|case| case.series.nic == expected.nic && case.series.port == expected.port);
+    if came || scene.window_s < wait {
+        return None;
+    }
+    let mut evidence = vec![evidence::of(
+        "packets",
+        format!(
+            "no SYN of a probe entered {} for port {} in {:.0} s",
+            expected.nic, expected.port, scene.window_s
+        ),
+    )];
+    if !scene.nics.contains(&expected.nic) {
+        evidence.push(evidence::of(
+            "nic",
+            format!("{} was not looked at: there is no such NIC here", expected.nic),
+        ));
+    }
+    let elsewhere: Vec<&str> = scene
+        .cases
+        .iter()
+        .filter(|case| case.series.port == expected.port)
+        .map(|case| case.series.nic.as_str())
+        .collect();
+    if !elsewhere.is_empty() {
+        evidence.push(evidence::of(
+            "packets",
+            format!("probes of port {} do arrive on {}", expected.port, elsewhere.join(", ")),
+        ));
+    }
+    evidence.extend(candidates(scene, expected).into_iter().map(|text| evidence::of("candidate", text)));
+    Some(Finding {
+        code: "NOT_ARRIVING".to_owned(),
+        cause: "not-arriving".to_owned(),
+        severity: Severity::Error,
+        nic: Some(expected.nic.clone()),
+        out_nic: None,
+        target: None,
+        port: Some(expected.port),
+        intermittent: false,
+        summary: format!(
+            "The probe of port {} expected on {} does not arrive: nothing on this host can be the reason.",
+            expected.port, expected.nic
+        ),
+        evidence,
+        fixes: Vec::new(),
+    })
+}
+
+/// Reasons outside of this host, likeliest first.
+fn candidates(scene: &Scene<'_>, expected: &Expected) -> Vec<String> {
+    let mut candidates = Vec::new();
+    if !scene.azure_lb {
+        candidates.push("a firewall outside of this host drops the probes".to_owned());
+        candidates.push(format!(
+            "{} is not among the load balancer's back ends, or its check is off",
+            expected.nic
+        ));
+        return candidates;
+    }
+    let http = matches!(expected.protocol, Some(Protocol::Http | Protocol::Https));
+    if http && REFUSED_HTTP_PORTS.contains(&expected.port) {
+        candidates.push(format!(
+            "an HTTP probe on port {}: Azure's prober refuses this port (WinHTTP) and never sends; use another port or a TCP \
+             probe",
+            expected.port
+        ));
+    }
+    candidates.extend([
+        format!(
+            "a network security group denies port {} from the tag AzureLoadBalancer (the default rule 65001 allows it; a deny \
+             on VirtualNetwork or Any before it does not)",
+            expected.port
+        ),
+        format!("{}'s IP configuration is not in the load balancer's backend pool", expected.nic),
+        format!("no load-balancing rule uses a probe of port {}, or the rule has no probe at all", expected.port),
+        "the VM counts as stopped: stopped VMs are not probed".to_owned(),
+    ]);
+    candidates
+}
