@@ -2,6 +2,7 @@
 
 pub mod assemble;
 pub mod clock;
+pub mod conclude;
 pub mod nics;
 
 use std::{path::PathBuf, time::Duration};
@@ -39,7 +40,7 @@ use crate::{
     },
     probe::{self, Series, Tracker},
     report::{
-        document::{Finding, Nic, ObserverState, Platform, Reason, Report, SCHEMA, Verdict, Window},
+        document::{Finding, Nic, ObserverState, Platform, Reason, Report, Verdict},
         event::Event,
         time::rfc3339,
     },
@@ -47,6 +48,7 @@ use crate::{
 };
 use assemble::Context;
 use clock::Clock;
+use conclude::Look;
 use nics::Names;
 
 /// Observations taken before the models run and losses are looked at.
@@ -412,57 +414,40 @@ impl Monitor {
         self.tracker.finish(now, &mut self.happened);
         self.happened.clear();
         let facts = Facts::read().await.context("cannot read the host's network configuration")?;
-        let mut rows = Vec::new();
-        for series in self.tracker.series() {
-            rows.push((series, self.context().series(series, now), self.look_up(&facts, series).await));
+        let mut series = Vec::new();
+        for one in self.tracker.series() {
+            series.push((one, self.look_up(&facts, one).await));
         }
-        let cases: Vec<Case<'_>> = rows
-            .iter()
-            .map(|(series, document, lookup)| self.case(series, document, &facts, lookup.as_ref()))
-            .collect();
-        let plans = diagnose::policies(&cases);
-        let observer = self.observer_state()?;
-        let ports = rows.iter().map(|(series, ..)| series.key.local_port).collect();
+        let ports = conclude::ports(series.iter().map(|(series, _)| &series.key));
         let listeners = host::listeners(&ports).unwrap_or_else(|error| {
             tracing::warn!("{error}");
             Vec::new()
         });
         let platform = self.platform()?;
         let (source, own, connecting) = self.own_traffic(&facts, platform).await;
-        let nics: Vec<String> = self.judged.iter().map(|nic| self.names.get(*nic)).collect();
-        let scene = Scene {
-            cases: &cases,
-            expected: &self.settings.judging.expected,
-            window_s: now.saturating_sub(self.started_ns) as f64 / 1e9,
-            nics: &nics,
-            profile: self.settings.judging.profile,
-            listeners: &listeners,
-            own: Some(Own {
-                packets: platform,
-                source: &source,
-                connecting: &connecting,
-                lookup: own.as_ref(),
-                facts: Some(&facts),
-            }),
+        let own = Own {
+            packets: platform,
+            source: &source,
+            connecting: &connecting,
+            lookup: own.as_ref(),
+            facts: Some(&facts),
         };
-        let findings = diagnose::everything(&scene, &observer);
-        let to_ns = boot_ns();
-        let probes = rows.iter().map(|(_, document, _)| document.clone()).collect();
-        self.plans = plans;
-        Ok(Report {
-            schema: SCHEMA.to_owned(),
-            window: Window {
-                from: rfc3339(self.clock.wall_ns(self.started_ns)),
-                to: rfc3339(self.clock.wall_ns(to_ns)),
-            },
-            observer,
-            nics: self.nic_rows(),
-            probes,
-            findings,
-            flows: Vec::new(),
-            ha_ports: Vec::new(),
+        let look = Look {
+            context: self.context(),
+            judging: &self.settings.judging,
+            series,
+            facts: Some(&facts),
+            listeners: &listeners,
+            own: Some(own),
             platform,
-        })
+            observer: self.observer_state()?,
+            nics: self.nic_rows(),
+            from_ns: self.started_ns,
+            to_ns: now,
+        };
+        let (report, plans) = look.conclude();
+        self.plans = plans;
+        Ok(report)
     }
 
     /// The routing fixes that the last report names, for whoever applies them without a shell.
