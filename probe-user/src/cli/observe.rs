@@ -37,7 +37,7 @@ pub(super) struct Observation {
     #[arg(long, value_name = "BYTES")]
     ring: Option<RingSize>,
 
-    /// Which packets of flows are followed
+    /// Which packets of flows are followed [default: control]
     #[arg(long, value_enum, value_name = "MODE")]
     flows: Option<FlowMode>,
 
