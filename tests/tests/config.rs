@@ -93,6 +93,22 @@ fn a_file_does_what_its_flags_do() {
     assert_eq!(other, expected);
 }
 
+/// A default that has no effect yet is said after `ready`, which scripts wait for.
+#[test]
+fn flows_that_are_asked_for_are_answered() {
+    let topology = Topology::two_armed().expect("a topology");
+    for (args, noted) in [
+        (vec!["run"], false),
+        (vec!["run", "--flows", "off"], false),
+        (vec!["run", "--flows", "control"], true),
+    ] {
+        let running = Running::start(&topology.nva, &args);
+        running.signal(Signal::SIGTERM);
+        let (_, _, said) = running.wait();
+        assert_eq!(said.contains("flows are not followed in this version"), noted, "{args:?}: {said}");
+    }
+}
+
 #[test]
 fn service_tags_bring_sources() {
     let topology = Topology::two_armed().expect("a topology");
