@@ -26,7 +26,7 @@ use crate::{
     config::Judging,
     diagnose::{
         self, Case,
-        condition::{Own, Scene},
+        condition::{self, Own, Scene},
     },
     fix::PolicyFix,
     host::{
@@ -97,6 +97,10 @@ pub struct Monitor {
     lasting: Vec<Reason>,
     /// Failing verdicts whose cause was told.
     told: std::collections::BTreeMap<probe::SeriesKey, Verdict>,
+    /// Expected probes, by place in the configuration, whose absence was told.
+    missing: std::collections::BTreeSet<usize>,
+    /// What becomes of flows when an instance is down.
+    flows: Option<String>,
     /// The fixes of the last report, in the abstract.
     plans: Vec<PolicyFix>,
     batch: Vec<Observation>,
@@ -115,6 +119,7 @@ impl Monitor {
         let watch = Watch::start()?;
         let links = host::links().await?;
         let judged = nics::judged(&settings.nics, &links)?;
+        nics::check_expected(&settings.judging.expected, &judged, &links)?;
         let options = live::Options {
             sources: settings.sources.clone(),
             ingress: settings.ingress,
@@ -135,8 +140,13 @@ impl Monitor {
         observer.drain(usize::MAX, &mut early);
         let mut names = Names::default();
         names.learn(&links);
-        let tracker =
-            Tracker::new(probe::Config { judged: Some(judged.clone()), ..probe::Config::default() });
+        let tracker = Tracker::new(probe::Config {
+            judged: Some(judged.clone()),
+            rules: settings.judging.rules.clone(),
+            expected: nics::expected(&settings.judging.expected, &links),
+            ..probe::Config::default()
+        });
+        let flows = settings.judging.flows();
         Ok(Self {
             settings,
             observer,
@@ -152,6 +162,8 @@ impl Monitor {
             forgot_ns: boot_ns(),
             lasting: Vec::new(),
             told: std::collections::BTreeMap::new(),
+            missing: std::collections::BTreeSet::new(),
+            flows,
             plans: Vec::new(),
             batch: Vec::with_capacity(BATCH),
             happened: Vec::new(),
@@ -199,6 +211,7 @@ impl Monitor {
             self.observer.forget(now.saturating_sub(REMEMBERED_NS))?;
         }
         self.say(said).await;
+        self.say_missing(said);
         Ok(true)
     }
 
@@ -240,6 +253,7 @@ impl Monitor {
             self.judged.extend(judged);
         }
         self.tracker.judge(self.judged.clone());
+        self.tracker.expect(nics::expected(&self.settings.judging.expected, &self.links));
         self.observer.map_devices(nics::mapping(&self.links, &self.judged))?;
         self.observer.sync(&nics::targets(&self.links, &self.judged), false).await?;
         let after = self.covered();
@@ -301,6 +315,40 @@ impl Monitor {
         }
     }
 
+    /// Says once that an expected probe does not come, and again when it stayed away after it had come.
+    fn say_missing(&mut self, said: &mut Vec<Event>) {
+        let now = boot_ns();
+        let since = |at_ns: u64| now.saturating_sub(at_ns) as f64 / 1e9;
+        let nics: Vec<String> = self.judged.iter().map(|nic| self.names.get(*nic)).collect();
+        for (index, expected) in self.settings.judging.expected.iter().enumerate() {
+            let patience = condition::patience(expected);
+            let comes = self.tracker.series().any(|series| {
+                series.key.local_port == expected.port
+                    && self.names.get(series.key.nic) == expected.nic
+                    && series.last_start_ns().is_some_and(|last| since(last) < patience)
+            });
+            if comes {
+                self.missing.remove(&index);
+                continue;
+            }
+            let scene = Scene {
+                cases: &[],
+                expected: &self.settings.judging.expected,
+                window_s: since(self.started_ns),
+                nics: &nics,
+                profile: self.settings.judging.profile,
+                listeners: &[],
+                own: None,
+            };
+            if !self.missing.contains(&index)
+                && let Some(finding) = condition::missing(&scene, expected)
+            {
+                self.missing.insert(index);
+                said.push(Event::Finding { time: rfc3339(self.clock.wall_ns(now)), finding });
+            }
+        }
+    }
+
     /// The finding of one series as things stand.
     async fn finding(&self, key: probe::SeriesKey) -> Option<Finding> {
         let series = self.tracker.get(&key)?;
@@ -316,7 +364,7 @@ impl Monitor {
             names: &self.names,
             sources: &self.settings.sources,
             clock: self.clock,
-            flows: None,
+            flows: self.flows.as_deref(),
             captured: &[],
         }
     }
@@ -384,10 +432,10 @@ impl Monitor {
         let nics: Vec<String> = self.judged.iter().map(|nic| self.names.get(*nic)).collect();
         let scene = Scene {
             cases: &cases,
-            expected: &[],
+            expected: &self.settings.judging.expected,
             window_s: now.saturating_sub(self.started_ns) as f64 / 1e9,
             nics: &nics,
-            azure_lb: true,
+            profile: self.settings.judging.profile,
             listeners: &listeners,
             own: Some(Own {
                 packets: platform,
