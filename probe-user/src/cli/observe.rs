@@ -37,7 +37,7 @@ pub(super) struct Observation {
     #[arg(long, value_name = "BYTES")]
     ring: Option<RingSize>,
 
-    /// Which packets of flows are followed
+    /// Which packets of flows are followed [default: control]
     #[arg(long, value_enum, value_name = "MODE")]
     flows: Option<FlowMode>,
 
@@ -64,15 +64,15 @@ impl Observation {
         })
     }
 
-    /// The monitor's settings.
-    pub(super) fn settings(&self) -> anyhow::Result<monitor::Settings> {
+    /// The monitor's settings, and what to say about them once observation has begun.
+    pub(super) fn settings(&self) -> anyhow::Result<(monitor::Settings, Option<&'static str>)> {
         let config = self.config()?;
-        if config.flows.is_some_and(|flows| flows.0 == FlowMode::Control) {
-            eprintln!("note: this version does not follow flows yet, so flows = \"control\" changes nothing");
-        }
+        let asked = config.flows.is_some_and(|flows| flows.0 == FlowMode::Control);
+        let note = asked
+            .then_some("note: flows are not followed in this version, flows = \"control\" changes nothing");
         let (sources, judging) = load::resolve(&config)?;
         let sizes = Sizes::default();
-        Ok(monitor::Settings {
+        let settings = monitor::Settings {
             sources,
             judging,
             ingress: config.ingress.unwrap_or_default().0,
@@ -83,7 +83,8 @@ impl Observation {
             guardian: Some(
                 std::env::current_exe().context("cannot find the path of the nvaprobe binary itself")?,
             ),
-        })
+        };
+        Ok((settings, note))
     }
 }
 
