@@ -6,11 +6,13 @@
 
 pub mod capture;
 pub mod cli;
+pub mod config;
 pub mod diagnose;
 pub mod fix;
 pub mod host;
 pub mod lab;
 pub mod monitor;
 pub mod probe;
+pub mod profile;
 pub mod report;
 pub mod source;

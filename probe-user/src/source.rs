@@ -9,6 +9,8 @@ use std::{
 use ipnet::IpNet;
 use probe_common::maps::{Address, map_v4};
 
+pub use crate::profile::Profile;
+
 /// A source with the id of the prober it spells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
@@ -40,15 +42,6 @@ pub fn parse(text: &str) -> Result<IpNet, String> {
         .map_err(|_| format!("'{text}' is neither an IP address nor a prefix such as 35.191.0.0/16"))
 }
 
-/// The sources of the `azure-lb` profile: one prober, two spellings.
-/// <https://learn.microsoft.com/azure/load-balancer/load-balancer-custom-probe-overview>
-pub fn azure_lb() -> Vec<IpNet> {
-    vec![
-        IpNet::from(IpAddr::from([168, 63, 129, 16])),
-        IpNet::from(IpAddr::from(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0x1234, 0x5678, 0x9abc))),
-    ]
-}
-
 /// An address as maps and observations carry it.
 pub fn to_mapped(address: IpAddr) -> Address {
     match address {
@@ -62,38 +55,36 @@ pub fn from_mapped(address: &Address) -> IpAddr {
     Ipv6Addr::from(*address).to_canonical()
 }
 
-/// Whose probes to expect.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Profile {
-    /// Azure Load Balancer: 168.63.129.16 and fe80::1234:5678:9abc
-    #[default]
-    AzureLb,
-    /// No sources of its own; name them with --source
-    Custom,
-}
-
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SourceError {
     #[error("no source is left to watch for; name one with --source ADDR, or drop --no-default-sources")]
     None,
+    #[error("profile {profile} has no sources of its own; name {from}")]
+    NoneOfItsOwn { profile: &'static str, from: &'static str },
     #[error("{0} sources; at most 4096 fit into the kernel's table")]
     TooMany(usize),
 }
 
-/// The sources to watch, each with its peer id: the profile's spellings share id 1, every other has its own.
+/// The sources to watch, each with its peer id: the profile's spellings of one prober share one, every other source
+/// has its own.
 pub fn collect(profile: Profile, without_default: bool, more: &[IpNet]) -> Result<Vec<Source>, SourceError> {
-    let mut sources: Vec<Source> = Vec::new();
-    if profile == Profile::AzureLb && !without_default {
-        sources.extend(azure_lb().into_iter().map(|net| Source { net, peer_id: 1 }));
-    }
-    let mut next = 2;
+    let own = if without_default { &[] } else { profile.sources() };
+    let mut sources: Vec<Source> = (1..)
+        .zip(own)
+        .flat_map(|(peer_id, group)| group.iter().map(move |net| Source { net: *net, peer_id }))
+        .collect();
+    // Ids are 16 bits wide and 0 is nobody's; the limit is checked below.
+    let mut next = profile.sources().len() as u16 + 1;
     for net in more {
         if sources.iter().all(|source| source.net != *net) {
             sources.push(Source { net: *net, peer_id: next });
-            next += 1;
+            next = next.saturating_add(1);
         }
     }
     match sources.len() {
+        0 if profile.sources().is_empty() => {
+            Err(SourceError::NoneOfItsOwn { profile: profile.name(), from: profile.where_from() })
+        }
         0 => Err(SourceError::None),
         count if count > 4096 => Err(SourceError::TooMany(count)),
         _ => Ok(sources),
@@ -125,9 +116,28 @@ mod tests {
     }
 
     #[test]
+    fn ranges_of_a_profile_are_probers_of_their_own() {
+        let more = [parse("10.4.2.1").expect("valid"), parse("35.191.0.0/16").expect("valid")];
+        let sources = collect(Profile::Gcp, false, &more).expect("a profile has sources");
+        let ids: Vec<u16> = sources.iter().map(|source| source.peer_id).collect();
+        assert_eq!(ids, (1..=7).collect::<Vec<u16>>());
+        assert_eq!(sources[6].to_string(), "10.4.2.1");
+    }
+
+    #[test]
     fn nothing_to_watch_is_an_error() {
-        assert_eq!(collect(Profile::Custom, false, &[]), Err(SourceError::None));
         assert_eq!(collect(Profile::AzureLb, true, &[]), Err(SourceError::None));
+        for (profile, says) in [
+            (Profile::Custom, "--source ADDR"),
+            (Profile::Aws, "load balancer's nodes"),
+            (Profile::AzureTrafficManager, "--service-tags FILE"),
+        ] {
+            let error = collect(profile, false, &[]).expect_err("nothing to watch").to_string();
+            assert!(error.contains(profile.name()) && error.contains(says), "{error}");
+        }
+        let many: Vec<IpNet> =
+            (0..5000u32).map(|n| IpNet::from(IpAddr::from((0x0a00_0000 + n).to_be_bytes()))).collect();
+        assert_eq!(collect(Profile::Custom, false, &many), Err(SourceError::TooMany(5000)));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use probe_user::{
         load::Sizes,
         mode::{IngressChoice, TcChoice},
     },
+    config::Judging,
     lab::{
         fabric::Running as Prober,
         listener::{Listener, Serve},
@@ -69,6 +70,7 @@ pub fn settings(topology: &Topology) -> Settings {
         tc: TcChoice::Auto,
         sizes: Sizes::default(),
         kernel_log: false,
+        judging: Judging::default(),
         guardian: Some(crate::process::binary()),
     }
 }

@@ -14,6 +14,7 @@ use crate::{
         },
         privileges,
     },
+    config::Judging,
     fix::{self, PolicyFix},
     lab::{
         netns::Namespace,
@@ -149,6 +150,7 @@ fn look(args: &Args, lab: &Lab) -> anyhow::Result<(Report, Vec<PolicyFix>)> {
         tc: args.tc,
         sizes: Sizes::default(),
         kernel_log: false,
+        judging: Judging::default(),
         guardian: Some(
             std::env::current_exe().context("cannot find the path of the nvaprobe binary itself")?,
         ),

@@ -2,6 +2,7 @@
 
 mod completions;
 mod doctor;
+mod judgement;
 mod lab;
 mod observe;
 mod output;
@@ -51,7 +52,7 @@ enum Command {
     Doctor(doctor::Args),
     /// Reproduce a fault in network namespaces, judge it, fix it, judge again
     Lab(lab::Args),
-    /// Print the JSON Schema of what nvaprobe prints
+    /// Print the JSON Schema of what nvaprobe prints, or of its configuration file
     Schema(schema::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),

@@ -3,91 +3,101 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use ipnet::IpNet;
 
+use super::judgement::Judgement;
 use crate::{
     capture::live::{
         load::Sizes,
         mode::{IngressChoice, TcChoice},
     },
+    config::{Choice, Config, FlowMode, HealMode, NicName, RingSize, load},
     monitor,
-    source::{self, Profile},
 };
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Observation {
+    #[command(flatten)]
+    judgement: Judgement,
+
     /// A NIC to judge; repeat for more [default: every physical NIC]
     ///
     /// Every other device that is up is watched too, for packets from or to a source only.
     #[arg(long = "nic", value_name = "NAME")]
-    nics: Vec<String>,
+    nics: Vec<NicName>,
 
-    /// One more address or prefix that probes come from; repeatable
-    #[arg(long = "source", value_name = "ADDR|CIDR", value_parser = source::parse)]
-    sources: Vec<IpNet>,
+    /// Where packets are seen when they enter a judged NIC [default: auto]
+    #[arg(long, value_enum, value_name = "MODE")]
+    ingress: Option<IngressChoice>,
 
-    /// Leave out the profile's own sources
-    #[arg(long)]
-    no_default_sources: bool,
+    /// How TC programs are attached [default: auto]
+    #[arg(long, value_enum, value_name = "MODE")]
+    tc: Option<TcChoice>,
 
-    /// Whose probes to expect
-    #[arg(long, value_enum, default_value_t)]
-    profile: Profile,
+    /// Size of the ring of observations, bytes (a power of two, at least 4096) [default: 262144]
+    #[arg(long, value_name = "BYTES")]
+    ring: Option<RingSize>,
 
-    /// Where packets are seen when they enter a judged NIC
-    #[arg(long, value_enum, default_value_t, value_name = "MODE")]
-    ingress: IngressChoice,
+    /// Which packets of flows are followed [default: control]
+    #[arg(long, value_enum, value_name = "MODE")]
+    flows: Option<FlowMode>,
 
-    /// How TC programs are attached
-    #[arg(long, value_enum, default_value_t, value_name = "MODE")]
-    tc: TcChoice,
-
-    /// Size of the ring of observations, bytes (a power of two, at least 4096)
-    #[arg(long, default_value_t = Sizes::default().ring, value_name = "BYTES", value_parser = ring_size)]
-    ring: u32,
+    /// Whether misrouted probe replies are steered back [default: off]
+    #[arg(long, value_enum, value_name = "MODE")]
+    heal: Option<HealMode>,
 
     /// Log the BPF programs' slow paths to standard error
-    #[arg(long)]
-    kernel_log: bool,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    kernel_log: Option<bool>,
 }
 
 impl Observation {
-    /// The monitor's settings.
-    pub(super) fn settings(&self) -> anyhow::Result<monitor::Settings> {
-        let sources = source::collect(self.profile, self.no_default_sources, &self.sources)?;
-        Ok(monitor::Settings {
-            sources,
+    fn config(&self) -> anyhow::Result<Config> {
+        self.judgement.config(Config {
             nics: self.nics.clone(),
-            ingress: self.ingress,
-            tc: self.tc,
-            sizes: Sizes { ring: self.ring, ..Sizes::default() },
+            ingress: self.ingress.map(Choice),
+            tc: self.tc.map(Choice),
+            ring: self.ring,
+            flows: self.flows.map(Choice),
+            heal: self.heal.map(Choice),
             kernel_log: self.kernel_log,
-            guardian: Some(
-                std::env::current_exe().context("cannot find the path of the nvaprobe binary itself")?,
-            ),
+            ..Config::default()
         })
     }
 
-    /// Logging to standard error, by `RUST_LOG` (warnings by default).
-    pub(super) fn start_logging(&self) {
-        use tracing_subscriber::{EnvFilter, fmt, prelude::*};
-        let default = if self.kernel_log { "debug" } else { "warn" };
-        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
-        // A second call in one process (the lab) keeps the first one's settings.
-        let _ = tracing_subscriber::registry()
-            .with(filter)
-            .with(fmt::layer().with_writer(std::io::stderr).without_time())
-            .try_init();
+    /// The monitor's settings, and what to say about them once observation has begun.
+    pub(super) fn settings(&self) -> anyhow::Result<(monitor::Settings, Option<&'static str>)> {
+        let config = self.config()?;
+        let asked = config.flows.is_some_and(|flows| flows.0 == FlowMode::Control);
+        let note = asked
+            .then_some("note: flows are not followed in this version, flows = \"control\" changes nothing");
+        let (sources, judging) = load::resolve(&config)?;
+        let sizes = Sizes::default();
+        let settings = monitor::Settings {
+            sources,
+            judging,
+            ingress: config.ingress.unwrap_or_default().0,
+            tc: config.tc.unwrap_or_default().0,
+            sizes: Sizes { ring: config.ring.map_or(sizes.ring, |ring| ring.0), ..sizes },
+            kernel_log: config.kernel_log.unwrap_or(false),
+            nics: config.nics.into_iter().map(|nic| nic.0).collect(),
+            guardian: Some(
+                std::env::current_exe().context("cannot find the path of the nvaprobe binary itself")?,
+            ),
+        };
+        Ok((settings, note))
     }
 }
 
-fn ring_size(text: &str) -> Result<u32, String> {
-    let size: u32 = text.parse().map_err(|_| format!("'{text}' is not a number of bytes"))?;
-    if size.is_power_of_two() && size >= 4096 {
-        Ok(size)
-    } else {
-        Err(format!("{size} is not a power of two of at least 4096 (BPF_MAP_TYPE_RINGBUF wants whole pages)"))
-    }
+/// Logging to standard error, by `RUST_LOG` (warnings by default; with the kernel's log, everything of its own).
+pub(super) fn start_logging(kernel_log: bool) {
+    use tracing_subscriber::{EnvFilter, fmt, prelude::*};
+    let default = if kernel_log { "debug" } else { "warn" };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    // A second call in one process (the lab) keeps the first one's settings.
+    let _ = tracing_subscriber::registry()
+        .with(filter)
+        .with(fmt::layer().with_writer(std::io::stderr).without_time())
+        .try_init();
 }
 
 /// A positive duration such as `30s`, `500ms` or `2m`.
@@ -114,11 +124,9 @@ mod tests {
         }
     }
 
+    /// The help says the default of the ring in words.
     #[test]
-    fn ring_sizes_are_powers_of_two() {
-        assert_eq!(ring_size("4096"), Ok(4096));
-        for bad in ["0", "100", "5000", "x"] {
-            assert!(ring_size(bad).is_err(), "{bad}");
-        }
+    fn the_ring_is_as_large_as_the_help_says() {
+        assert_eq!(Sizes::default().ring, 262_144);
     }
 }

@@ -1,7 +1,7 @@
-//! `nvaprobe schema`: the JSON Schemas, generated from the types that are printed.
+//! `nvaprobe schema`: the JSON Schemas, generated from the types that are printed or read.
 
 use super::output;
-use crate::report::schema;
+use crate::{config, report::schema};
 
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
 enum What {
@@ -10,6 +10,8 @@ enum What {
     Report,
     /// The lines of `run --json`
     Event,
+    /// The file of `--config` (TOML)
+    Config,
 }
 
 #[derive(Debug, clap::Args)]
@@ -23,6 +25,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     output::print(&match args.what {
         What::Report => schema::report()?,
         What::Event => schema::event()?,
+        What::Config => config::schema::text()?,
     })?;
     Ok(super::OK)
 }

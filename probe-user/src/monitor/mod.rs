@@ -2,6 +2,7 @@
 
 pub mod assemble;
 pub mod clock;
+pub mod conclude;
 pub mod nics;
 
 use std::{path::PathBuf, time::Duration};
@@ -23,9 +24,10 @@ use crate::{
         },
         privileges,
     },
+    config::Judging,
     diagnose::{
         self, Case,
-        condition::{Own, Scene},
+        condition::{self, Own, Scene},
     },
     fix::PolicyFix,
     host::{
@@ -38,7 +40,7 @@ use crate::{
     },
     probe::{self, Series, Tracker},
     report::{
-        document::{Finding, Nic, ObserverState, Platform, Reason, Report, SCHEMA, Verdict, Window},
+        document::{Finding, Nic, ObserverState, Platform, Reason, Report, Verdict},
         event::Event,
         time::rfc3339,
     },
@@ -46,6 +48,7 @@ use crate::{
 };
 use assemble::Context;
 use clock::Clock;
+use conclude::Look;
 use nics::Names;
 
 /// Observations taken before the models run and losses are looked at.
@@ -69,6 +72,8 @@ pub struct Settings {
     pub tc: TcChoice,
     pub sizes: Sizes,
     pub kernel_log: bool,
+    /// By what rules probes are judged, and which must come.
+    pub judging: Judging,
     /// The binary that can clean up after this process's death on the clsact path.
     pub guardian: Option<PathBuf>,
 }
@@ -94,6 +99,10 @@ pub struct Monitor {
     lasting: Vec<Reason>,
     /// Failing verdicts whose cause was told.
     told: std::collections::BTreeMap<probe::SeriesKey, Verdict>,
+    /// Expected probes, by place in the configuration, whose absence was told.
+    missing: std::collections::BTreeSet<usize>,
+    /// What becomes of flows when an instance is down.
+    flows: Option<String>,
     /// The fixes of the last report, in the abstract.
     plans: Vec<PolicyFix>,
     batch: Vec<Observation>,
@@ -112,6 +121,7 @@ impl Monitor {
         let watch = Watch::start()?;
         let links = host::links().await?;
         let judged = nics::judged(&settings.nics, &links)?;
+        nics::check_expected(&settings.judging.expected, &judged, &links)?;
         let options = live::Options {
             sources: settings.sources.clone(),
             ingress: settings.ingress,
@@ -132,8 +142,13 @@ impl Monitor {
         observer.drain(usize::MAX, &mut early);
         let mut names = Names::default();
         names.learn(&links);
-        let tracker =
-            Tracker::new(probe::Config { judged: Some(judged.clone()), ..probe::Config::default() });
+        let tracker = Tracker::new(probe::Config {
+            judged: Some(judged.clone()),
+            rules: settings.judging.rules.clone(),
+            expected: nics::expected(&settings.judging.expected, &links),
+            ..probe::Config::default()
+        });
+        let flows = settings.judging.flows();
         Ok(Self {
             settings,
             observer,
@@ -149,6 +164,8 @@ impl Monitor {
             forgot_ns: boot_ns(),
             lasting: Vec::new(),
             told: std::collections::BTreeMap::new(),
+            missing: std::collections::BTreeSet::new(),
+            flows,
             plans: Vec::new(),
             batch: Vec::with_capacity(BATCH),
             happened: Vec::new(),
@@ -196,6 +213,7 @@ impl Monitor {
             self.observer.forget(now.saturating_sub(REMEMBERED_NS))?;
         }
         self.say(said).await;
+        self.say_missing(said);
         Ok(true)
     }
 
@@ -237,6 +255,7 @@ impl Monitor {
             self.judged.extend(judged);
         }
         self.tracker.judge(self.judged.clone());
+        self.tracker.expect(nics::expected(&self.settings.judging.expected, &self.links));
         self.observer.map_devices(nics::mapping(&self.links, &self.judged))?;
         self.observer.sync(&nics::targets(&self.links, &self.judged), false).await?;
         let after = self.covered();
@@ -298,6 +317,40 @@ impl Monitor {
         }
     }
 
+    /// Says once that an expected probe does not come, and again when it stayed away after it had come.
+    fn say_missing(&mut self, said: &mut Vec<Event>) {
+        let now = boot_ns();
+        let since = |at_ns: u64| now.saturating_sub(at_ns) as f64 / 1e9;
+        let nics: Vec<String> = self.judged.iter().map(|nic| self.names.get(*nic)).collect();
+        for (index, expected) in self.settings.judging.expected.iter().enumerate() {
+            let patience = condition::patience(expected);
+            let comes = self.tracker.series().any(|series| {
+                series.key.local_port == expected.port
+                    && self.names.get(series.key.nic) == expected.nic
+                    && series.last_start_ns().is_some_and(|last| since(last) < patience)
+            });
+            if comes {
+                self.missing.remove(&index);
+                continue;
+            }
+            let scene = Scene {
+                cases: &[],
+                expected: &self.settings.judging.expected,
+                window_s: since(self.started_ns),
+                nics: &nics,
+                profile: self.settings.judging.profile,
+                listeners: &[],
+                own: None,
+            };
+            if !self.missing.contains(&index)
+                && let Some(finding) = condition::missing(&scene, expected)
+            {
+                self.missing.insert(index);
+                said.push(Event::Finding { time: rfc3339(self.clock.wall_ns(now)), finding });
+            }
+        }
+    }
+
     /// The finding of one series as things stand.
     async fn finding(&self, key: probe::SeriesKey) -> Option<Finding> {
         let series = self.tracker.get(&key)?;
@@ -313,7 +366,7 @@ impl Monitor {
             names: &self.names,
             sources: &self.settings.sources,
             clock: self.clock,
-            flows: None,
+            flows: self.flows.as_deref(),
             captured: &[],
         }
     }
@@ -361,57 +414,40 @@ impl Monitor {
         self.tracker.finish(now, &mut self.happened);
         self.happened.clear();
         let facts = Facts::read().await.context("cannot read the host's network configuration")?;
-        let mut rows = Vec::new();
-        for series in self.tracker.series() {
-            rows.push((series, self.context().series(series, now), self.look_up(&facts, series).await));
+        let mut series = Vec::new();
+        for one in self.tracker.series() {
+            series.push((one, self.look_up(&facts, one).await));
         }
-        let cases: Vec<Case<'_>> = rows
-            .iter()
-            .map(|(series, document, lookup)| self.case(series, document, &facts, lookup.as_ref()))
-            .collect();
-        let plans = diagnose::policies(&cases);
-        let observer = self.observer_state()?;
-        let ports = rows.iter().map(|(series, ..)| series.key.local_port).collect();
+        let ports = conclude::ports(series.iter().map(|(series, _)| &series.key));
         let listeners = host::listeners(&ports).unwrap_or_else(|error| {
             tracing::warn!("{error}");
             Vec::new()
         });
         let platform = self.platform()?;
         let (source, own, connecting) = self.own_traffic(&facts, platform).await;
-        let nics: Vec<String> = self.judged.iter().map(|nic| self.names.get(*nic)).collect();
-        let scene = Scene {
-            cases: &cases,
-            expected: &[],
-            window_s: now.saturating_sub(self.started_ns) as f64 / 1e9,
-            nics: &nics,
-            azure_lb: true,
-            listeners: &listeners,
-            own: Some(Own {
-                packets: platform,
-                source: &source,
-                connecting: &connecting,
-                lookup: own.as_ref(),
-                facts: Some(&facts),
-            }),
+        let own = Own {
+            packets: platform,
+            source: &source,
+            connecting: &connecting,
+            lookup: own.as_ref(),
+            facts: Some(&facts),
         };
-        let findings = diagnose::everything(&scene, &observer);
-        let to_ns = boot_ns();
-        let probes = rows.iter().map(|(_, document, _)| document.clone()).collect();
-        self.plans = plans;
-        Ok(Report {
-            schema: SCHEMA.to_owned(),
-            window: Window {
-                from: rfc3339(self.clock.wall_ns(self.started_ns)),
-                to: rfc3339(self.clock.wall_ns(to_ns)),
-            },
-            observer,
-            nics: self.nic_rows(),
-            probes,
-            findings,
-            flows: Vec::new(),
-            ha_ports: Vec::new(),
+        let look = Look {
+            context: self.context(),
+            judging: &self.settings.judging,
+            series,
+            facts: Some(&facts),
+            listeners: &listeners,
+            own: Some(own),
             platform,
-        })
+            observer: self.observer_state()?,
+            nics: self.nic_rows(),
+            from_ns: self.started_ns,
+            to_ns: now,
+        };
+        let (report, plans) = look.conclude();
+        self.plans = plans;
+        Ok(report)
     }
 
     /// The routing fixes that the last report names, for whoever applies them without a shell.

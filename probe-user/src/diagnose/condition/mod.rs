@@ -15,6 +15,7 @@ use crate::{
         sockets::{Connecting, Listener},
     },
     probe::Expected,
+    profile::Profile,
     report::document::{Evidence, Finding, Platform, Severity},
 };
 
@@ -28,8 +29,8 @@ pub struct Scene<'a> {
     pub window_s: f64,
     /// The NICs that were looked at.
     pub nics: &'a [String],
-    /// The prober is Azure Load Balancer's.
-    pub azure_lb: bool,
+    /// Whose probes they are.
+    pub profile: Profile,
     /// Who listens on the probed ports; empty when nobody could tell.
     pub listeners: &'a [Listener],
     /// What this host itself asks of a source; `None` when that is not known.
@@ -48,6 +49,8 @@ pub struct Own<'a> {
     pub lookup: Option<&'a RouteLookup>,
     pub facts: Option<&'a Facts>,
 }
+
+pub use not_arriving::{missing, patience};
 
 /// Every condition.
 const CONDITIONS: &[fn(&Scene<'_>) -> Vec<Finding>] =

@@ -44,7 +44,7 @@ fn look(series: &Series, change: impl FnOnce(&mut Scene<'_>)) -> Vec<Finding> {
         expected: &[],
         window_s: 30.0,
         nics: &nics,
-        azure_lb: true,
+        profile: Profile::AzureLb,
         listeners: &[],
         own: None,
     };
@@ -132,7 +132,7 @@ fn not_arriving(expected: Expected, window_s: f64, azure_lb: bool) -> Option<Fin
     let found = look(&one, |scene| {
         scene.expected = Box::leak(Box::new(list));
         scene.window_s = window_s;
-        scene.azure_lb = azure_lb;
+        scene.profile = if azure_lb { Profile::AzureLb } else { Profile::Custom };
     });
     found.into_iter().find(|finding| finding.code == "NOT_ARRIVING")
 }
