@@ -8,6 +8,7 @@ use std::{
 use probe_common::counters::Program;
 use probe_user::{
     capture::live::{
+        drops::DropReasons,
         load::Sizes,
         mode::{IngressChoice, TcChoice},
     },
@@ -70,6 +71,7 @@ pub fn settings(topology: &Topology) -> Settings {
         tc: TcChoice::Auto,
         sizes: Sizes::default(),
         kernel_log: false,
+        drop_reasons: DropReasons::On,
         judging: Judging::default(),
         guardian: Some(crate::process::binary()),
     }

@@ -7,6 +7,7 @@ use anyhow::Context;
 use super::judgement::Judgement;
 use crate::{
     capture::live::{
+        drops::DropReasons,
         load::Sizes,
         mode::{IngressChoice, TcChoice},
     },
@@ -48,6 +49,10 @@ pub(super) struct Observation {
     /// Log the BPF programs' slow paths to standard error
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     kernel_log: Option<bool>,
+
+    /// Do not ask the kernel why it drops packets of probes: asking costs a look at every packet that it drops
+    #[arg(long)]
+    no_drop_reasons: bool,
 }
 
 impl Observation {
@@ -79,6 +84,7 @@ impl Observation {
             tc: config.tc.unwrap_or_default().0,
             sizes: Sizes { ring: config.ring.map_or(sizes.ring, |ring| ring.0), ..sizes },
             kernel_log: config.kernel_log.unwrap_or(false),
+            drop_reasons: if self.no_drop_reasons { DropReasons::Off } else { DropReasons::On },
             nics: config.nics.into_iter().map(|nic| nic.0).collect(),
             guardian: Some(
                 std::env::current_exe().context("cannot find the path of the nvaprobe binary itself")?,
