@@ -95,7 +95,7 @@ fn a_window_too_short_to_tell_says_nothing() {
 }
 
 #[test]
-fn a_probe_that_stays_away_is_missed_and_its_view_ages_to_unknown() {
+fn a_probe_that_stays_away_is_missed_once() {
     let topology = Topology::two_armed().expect("a topology");
     topology.primary_route().expect("a route");
     let _listener = topology.listen(PORT, Serve::Hold).expect("a listener");
@@ -103,8 +103,7 @@ fn a_probe_that_stays_away_is_missed_and_its_view_ages_to_unknown() {
     let _prober = topology.fabrics[0].probe(probe).expect("a prober");
     let all = vec![expected("eth0", PORT, Role::Active)];
     let seen = observe(&topology.nva, expecting(&topology, all), EVERY * 8, || {});
-    let view = seen.series("eth0", PORT).lb_view.clone().expect("a view");
-    assert_eq!((view.state, view.code.as_str(), view.since), (LbState::Unknown, "NA", None));
+    seen.assert_verdict("eth0", PORT, Verdict::Ok, None);
     assert_eq!(said(&seen, "NOT_ARRIVING"), 1);
 }
 

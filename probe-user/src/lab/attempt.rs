@@ -122,8 +122,9 @@ impl Attempt {
         next
     }
 
+    /// Nothing more can happen but the end of an answered connection. Behind a FIN, a late answer may still come.
     pub(super) fn is_settled(&self) -> bool {
-        self.is_over() || self.phase == Phase::Open && !self.log.is_pending()
+        self.is_over() || !matches!(self.log.outcome, Outcome::Pending | Outcome::NoReply)
     }
 
     pub(super) fn is_over(&self) -> bool {

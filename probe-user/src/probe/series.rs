@@ -19,6 +19,8 @@ use crate::report::document::{LbState, Protocol, Verdict};
 pub(super) const KEPT: usize = 64;
 /// Judged attempts whose order is remembered.
 const REMEMBERED: usize = 256;
+/// Seconds without an attempt that never make a view stale.
+const LEAST_PATIENCE_S: f64 = 5.0;
 /// Addresses listed.
 const ADDRESSES: usize = 8;
 
@@ -119,6 +121,8 @@ pub struct Series {
     /// The view of the load balancer before the history, and with it.
     view_before: LbView,
     view: LbView,
+    /// The state of the view that was told.
+    pub(super) told: LbState,
     first_port: u16,
     /// ns; boxed, as they are larger than all the rest.
     latency: Option<Box<Histogram<u64>>>,
@@ -153,6 +157,7 @@ impl Series {
             history: VecDeque::new(),
             view_before: view.clone(),
             view,
+            told: LbState::Unknown,
             first_port: first.tuple.peer_port,
             latency: new_histogram(),
             answers: new_histogram(),
@@ -212,10 +217,12 @@ impl Series {
         &self.view
     }
 
-    /// Whether what is known is older than three intervals at `now_ns`.
+    /// Whether what is known is older than three intervals at `now_ns`. Below Azure's shortest interval a pause of a few
+    /// seconds says nothing yet.
     pub fn is_stale(&self, now_ns: u64) -> bool {
-        let interval = self.expected_interval_s().unwrap_or(5.0);
-        self.last_start_ns().is_none_or(|last| now_ns.saturating_sub(last) as f64 / 1e9 > 3.0 * interval)
+        let patience = 3.0 * self.expected_interval_s().unwrap_or(5.0);
+        self.last_start_ns()
+            .is_none_or(|last| now_ns.saturating_sub(last) as f64 / 1e9 > patience.max(LEAST_PATIENCE_S))
     }
 
     /// Counts with the attempts that are still open as pending.
@@ -271,16 +278,14 @@ impl Series {
         self.kept.push_back(attempt);
     }
 
-    /// Enters a judgement, in the place of the attempt's `former` one.
-    pub(super) fn enter(&mut self, attempt: &mut Attempt, former: Option<Judgement>) -> Entered {
-        let before = (self.verdict, self.view.state());
-        let entered = |series: &Self| Entered {
-            from: before.0,
-            to: series.verdict(),
-            view_from: before.1,
-            view_to: series.view.state(),
-        };
-        let Some(judgement) = attempt.judgement else { return entered(self) };
+    /// Enters a judgement, in the place of the attempt's `former` one. Returns the series' verdict before, and after.
+    pub(super) fn enter(
+        &mut self,
+        attempt: &mut Attempt,
+        former: Option<Judgement>,
+    ) -> (Option<Verdict>, Verdict) {
+        let from = self.verdict;
+        let Some(judgement) = attempt.judgement else { return (from, self.verdict()) };
         let verdict = judgement.verdict;
         if let Some(former) = former {
             if let Some(count) = self.counts.get_mut(&former.verdict) {
@@ -312,7 +317,7 @@ impl Series {
         }
         self.latest.insert(verdict, attempt.clone());
         self.verdict = self.history.back().map(|(_, outcome)| outcome.verdict);
-        entered(self)
+        (from, self.verdict())
     }
 
     /// Puts an outcome where it belongs in the order of beginnings, and brings the load balancer's view up to date.
@@ -356,17 +361,6 @@ impl Series {
             self.refold();
         }
     }
-}
-
-/// What entering a judgement changed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entered {
-    /// The series' verdict before, and after.
-    pub from: Option<Verdict>,
-    pub to: Verdict,
-    /// The load balancer's view before, and after.
-    pub view_from: LbState,
-    pub view_to: LbState,
 }
 
 /// Records a value once. Beyond the histogram's range only the top bucket is right, and that is where it goes.
