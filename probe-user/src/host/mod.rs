@@ -12,6 +12,7 @@ pub(crate) mod fixture;
 pub mod forwarding;
 pub mod links;
 pub mod lookup;
+pub mod managers;
 pub mod netlink;
 pub mod qdisc;
 pub mod routes;
@@ -29,6 +30,7 @@ use addresses::Address;
 use forwarding::Forwarding;
 use links::Links;
 use lookup::{Query, RouteLookup};
+use managers::Managers;
 use netlink::Netlink;
 use routes::Route;
 use rules::Rule;
@@ -57,6 +59,8 @@ pub struct Facts {
     pub routes: Vec<Route>,
     pub tables: TableNames,
     pub forwarding: Forwarding,
+    /// Who configures the NICs.
+    pub managers: Managers,
     /// What could not be read. An empty list beside an entry here means "not looked at", not "none".
     pub unread: Vec<Unread>,
 }
@@ -91,8 +95,14 @@ impl Facts {
         let netlink = Netlink::open().map_err(HostError::Socket)?;
         let drivers = driver::Drivers::open();
         let links = links::read(&netlink, &drivers).await.map_err(HostError::Links)?;
-        let mut facts =
-            Self { links, tables: TableNames::read(), forwarding: forwarding::read(), ..Self::default() };
+        let managers = Managers::of_this_host(&links);
+        let mut facts = Self {
+            links,
+            tables: TableNames::read(),
+            forwarding: forwarding::read(),
+            managers,
+            ..Self::default()
+        };
 
         let addresses = addresses::read(&netlink).await;
         facts.addresses = facts.or_unread("addresses", addresses);
