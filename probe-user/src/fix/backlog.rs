@@ -13,9 +13,9 @@ pub(super) fn fix(port: u16, backlog: Option<u32>, somaxconn: Option<u32>, proce
     );
     let asked = backlog.map_or_else(String::new, |backlog| format!(" (now {backlog})"));
     let comments = vec![
-        format!("# {who} must ask for a longer queue{asked}, and accept faster; restart it afterwards:"),
-        "# nginx: listen … backlog=4096; HAProxy: backlog 4096; socat: fork,backlog=64; never a bare nc."
-            .to_owned(),
+        format!("# {who} must ask for a longer queue{asked}."),
+        "# nginx: listen … backlog=4096; HAProxy: backlog 4096; socat: fork,backlog=64.".to_owned(),
+        "# Restart it afterwards. A bare nc serves one connection at a time: never use it.".to_owned(),
     ];
     if somaxconn.is_some_and(|limit| limit >= ENOUGH) {
         let mut lines = vec![

@@ -130,14 +130,15 @@ pub(super) fn replaced(policies: &[PolicyFix]) -> Vec<String> {
     lines
 }
 
-/// networkd removes rules that it did not make when it starts, unless told otherwise (networkd.conf(5)): lines that tell
-/// it, where it runs beside the one who manages the NIC.
+/// When networkd configures a device, it removes every rule that it did not make, unless told otherwise (networkd.conf(5),
+/// `ManageForeignRoutingPolicyRules=`): lines that tell it, where it runs beside the one who manages the NIC.
 pub(super) fn keep_from_networkd(facts: &Facts) -> Vec<String> {
     if !facts.managers.networkd_runs {
         return Vec::new();
     }
-    let mut lines =
-        vec!["# systemd-networkd runs, too, and would remove these rules whenever it starts:".to_owned()];
+    let mut lines = vec![
+        "# systemd-networkd runs, too, and removes rules of others when it configures a device:".to_owned(),
+    ];
     lines.extend(networkd::keep_foreign());
     lines
 }

@@ -123,7 +123,7 @@ fn nics_of_different_managers_are_not_mixed() {
     let [networkd, manager, commands] = fixes.as_slice() else { panic!("{fixes:#?}") };
     assert!(networkd.text.contains("10.4.3.102") && !networkd.text.contains("10.4.4.101"));
     assert!(manager.text.contains("10.4.4.101") && !manager.text.contains("10.4.3."), "{}", manager.text);
-    assert!(manager.text.contains("$(nmcli -g GENERAL.CON-UUID device show eth2)"));
+    assert!(manager.text.contains("connection=$(nmcli -g GENERAL.CON-UUID device show eth2)"));
     assert!(commands.text.contains("dev eth2") && commands.text.contains("from fd00:3::65"));
     // A finding has its family's whole file, and its own commands.
     let finding = for_finding(&policies[1], &policies, &facts);

@@ -7,11 +7,17 @@ pub(super) const FAMILY: Family = Family {
     name: "iproute2",
     persistent: false,
     manages: |_| false,
-    policies: |policies, _| Ok(text(policies)),
+    policies: |policies, _| Ok(text(policies, false)),
 };
 
-pub(super) fn text(policies: &[PolicyFix]) -> String {
+/// With a hint where the configuration is not known.
+pub(super) fn text(policies: &[PolicyFix], hint: bool) -> String {
     let mut lines = vec!["# Lost on reboot and network restart: repeat it in the configuration.".to_owned()];
+    if hint {
+        lines.push(
+            "# 'nvaprobe fix' words it for netplan, systemd-networkd, NetworkManager and others.".to_owned(),
+        );
+    }
     lines.extend(assumptions(policies));
     lines.extend(commands(policies));
     lines.join("\n")

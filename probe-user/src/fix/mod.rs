@@ -81,7 +81,7 @@ pub struct Fresh {
 
 /// The fix as commands, whoever manages the NIC.
 pub fn render(fix: &PolicyFix) -> Vec<Fix> {
-    vec![iproute2::FAMILY.fix(iproute2::text(std::slice::from_ref(fix)))]
+    vec![iproute2::FAMILY.fix(iproute2::text(std::slice::from_ref(fix), true))]
 }
 
 #[cfg(test)]

@@ -27,10 +27,7 @@ fn text(policies: &[PolicyFix], facts: &Facts) -> Result<String, Unfit> {
         "# adds to what the others say about the NIC.".to_owned(),
     ];
     if facts.managers.writers.contains(&Writer::CloudInit) {
-        lines.push(
-            "# cloud-init writes /etc/netplan/50-cloud-init.yaml anew; a file of its own survives that."
-                .to_owned(),
-        );
+        lines.push("# cloud-init may write its 50-cloud-init.yaml anew; this file survives that.".to_owned());
     }
     lines.extend(assumptions(policies));
     lines.extend(replaced(policies));

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::host::{
     Facts,
-    managers::{Manager, Writer},
+    managers::{Manager, NetworkManager, Writer},
 };
 
 pub(super) const FAMILY: Family = Family {
@@ -20,7 +20,7 @@ pub(super) const FAMILY: Family = Family {
 
 fn text(policies: &[PolicyFix], facts: &Facts) -> Result<String, Unfit> {
     let mut lines = vec![
-        "# Persistent: NetworkManager stores it in the connection, and makes it whenever that is up."
+        "# Persistent: NetworkManager stores it in the connection and makes it with each activation."
             .to_owned(),
     ];
     lines.extend(assumptions(policies));
@@ -35,48 +35,39 @@ fn text(policies: &[PolicyFix], facts: &Facts) -> Result<String, Unfit> {
     }
     lines.extend(keep_from_networkd(facts));
     for (nic, entries) in by_nic(policies)? {
-        let (connection, comment) = connection(facts, &nic);
-        lines.extend(comment);
+        lines.extend(connection(facts, &nic));
         for (ipv6, family) in [(false, "ipv4"), (true, "ipv6")] {
             let of_family: Vec<Entry<'_>> =
                 entries.iter().filter(|entry| entry.policy.from.is_ipv6() == ipv6).copied().collect();
             for entry in routes(&of_family) {
                 lines.push(format!(
-                    "nmcli connection modify {connection} +{family}.routes '{}'",
+                    "nmcli connection modify \"$connection\" +{family}.routes '{}'",
                     route(&entry)
                 ));
             }
             for entry in &of_family {
                 lines.push(format!(
-                    "nmcli connection modify {connection} +{family}.routing-rules '{}'",
+                    "nmcli connection modify \"$connection\" +{family}.routing-rules '{}'",
                     rule(entry)
                 ));
             }
         }
         // Reapplying does not take the NIC down.
-        lines.push(format!("nmcli device reapply {0} || nmcli connection up {connection}", word(&nic)));
+        lines.push(format!("nmcli device reapply {} || nmcli connection up \"$connection\"", word(&nic)));
     }
     Ok(lines.join("\n"))
 }
 
-/// The connection as nmcli's arguments, and what it is called.
-fn connection(facts: &Facts, nic: &str) -> (String, Option<String>) {
-    match manager(facts, nic) {
-        Some(Manager::NetworkManager(known)) if known.uuid.is_some() => {
-            let uuid = known.uuid.as_deref().unwrap_or_default();
-            let printable = |name: &&String| !name.contains(char::is_control);
-            let comment = known
-                .name
-                .as_ref()
-                .filter(printable)
-                .map(|name| format!("# {nic} is held by the connection '{name}'."));
-            (format!("uuid {}", word(uuid)), comment)
-        }
-        _ => (
-            format!("uuid \"$(nmcli -g GENERAL.CON-UUID device show {})\"", word(nic)),
-            Some(format!("# The connection that holds {nic} is asked for.")),
-        ),
-    }
+/// Lines that name the connection, by its UUID: names may occur twice.
+fn connection(facts: &Facts, nic: &str) -> Vec<String> {
+    let nic = word(nic);
+    let Some(Manager::NetworkManager(NetworkManager { uuid: Some(uuid), name, .. })) = manager(facts, &nic)
+    else {
+        return vec![format!("connection=$(nmcli -g GENERAL.CON-UUID device show {nic})")];
+    };
+    let printable = name.as_ref().filter(|name| !name.contains(char::is_control));
+    let called = printable.map(|name| format!("# {nic} is held by the connection '{name}'."));
+    called.into_iter().chain([format!("connection={}", word(uuid))]).collect()
 }
 
 fn route(entry: &Entry<'_>) -> String {

@@ -18,9 +18,8 @@ const FOLDER: &str = "/etc/sysconfig/network-scripts";
 
 fn text(policies: &[PolicyFix], facts: &Facts) -> Result<String, Unfit> {
     let mut lines = vec![
-        "# Persistent: ifup reads the route- and rule- files of the NIC. An existing route- file must have"
-            .to_owned(),
-        "# the form of ip's arguments, not the ADDRESS0= form: the two do not mix.".to_owned(),
+        "# Persistent: ifup reads the route- and rule- files of the NIC. A route- file that is".to_owned(),
+        "# there must have the form of ip's arguments: the ADDRESS0= form does not mix with it.".to_owned(),
     ];
     lines.extend(assumptions(policies));
     lines.extend(replaced(policies));

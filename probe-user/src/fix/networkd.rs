@@ -75,8 +75,9 @@ fn copy(nic: &str, file: &str, shared: &SharedFile, sections: &str) -> Result<Ve
         return Err(Unfit(format!("{file} holds for several NICs and comes before every other file")));
     }
     let mut lines = vec![
-        format!("# {file} holds for {}, too: this copy of it is for {nic} alone.", shared.with.join(", ")),
-        "# Settings of its drop-ins, if it has any, have to be copied by hand.".to_owned(),
+        format!("# {file}"),
+        format!("# holds for {}, too: this copy is for {nic} alone, first by name.", shared.with.join(", ")),
+        "# Settings of that file's drop-ins, if it has any, are to be copied by hand.".to_owned(),
     ];
     let content = format!("[Match]\nName={nic}\n\n{}\n{sections}", without_match(&shared.text));
     lines.extend(shell::write(&format!("/etc/systemd/network/{path}"), &content));
@@ -105,13 +106,11 @@ fn without_match(text: &str) -> String {
 /// A file for a NIC that no file of networkd holds so far. Whatever the NIC has, stays.
 fn own(nic: &str, sections: &str) -> Vec<String> {
     let mut lines = vec![
-        format!("# No file of networkd is known for {nic}. This one leaves its addresses and routes alone,"),
-        "# and comes last: put the sections into the file that holds the NIC, if there is one.".to_owned(),
+        format!("# No file of networkd is known for {nic}. This one leaves its addresses and routes"),
+        "# alone, and comes last: if a file holds the NIC, put the sections there instead.".to_owned(),
     ];
-    let content = format!(
-        "[Match]\nName={nic}\n\n[Network]\nDHCP=no\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n\
-         KeepConfiguration=yes\n\n{sections}"
-    );
+    // Link-local addresses and router advertisements stay as they are by default.
+    let content = format!("[Match]\nName={nic}\n\n[Network]\nKeepConfiguration=yes\n\n{sections}");
     lines.extend(shell::write(&format!("/etc/systemd/network/{LAST}-{nic}.network"), &content));
     lines
 }

@@ -71,10 +71,12 @@ pub fn offer(intents: &[Intent], facts: &Facts, choice: Choice) -> Offer {
 /// is printed whole, with the NICs of the other findings in it: pasted twice, it is the same file.
 pub fn for_finding(policy: &PolicyFix, all: &[PolicyFix], facts: &Facts) -> Vec<Fix> {
     let mut offer = Offer::default();
-    if let Some(family) = Family::of(facts, &policy.nic) {
-        offer.add(&family, &of_family(&family, &distinct(all), facts), facts);
+    let family = Family::of(facts, &policy.nic);
+    if let Some(family) = &family {
+        offer.add(family, &of_family(family, &distinct(all), facts), facts);
     }
-    offer.add(&iproute2::FAMILY, std::slice::from_ref(policy), facts);
+    let commands = iproute2::text(std::slice::from_ref(policy), family.is_none());
+    offer.fixes.push(iproute2::FAMILY.fix(commands));
     offer.fixes
 }
 

@@ -39,7 +39,7 @@ pub enum Manager {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Managers {
     by_nic: BTreeMap<u32, Manager>,
-    /// systemd-networkd runs, whatever it manages: when it starts, it removes policy rules that it does not know.
+    /// systemd-networkd runs, whatever it manages: it removes policy rules that it did not make.
     pub networkd_runs: bool,
     /// Others that write network configuration or rules.
     pub writers: Vec<Writer>,
