@@ -6,6 +6,7 @@ use aya::programs::{TestRun, TestRunOptions};
 use probe_common::{
     bytes::Bytes,
     counters::{Counters, Outcome, Program},
+    drops::Layout,
     follow::{self, End, Place, Room, Table},
     maps::{Peer, Probe, ProbeKey},
     observation::{Direction, Observation},
@@ -103,7 +104,13 @@ impl Kernel {
     }
 
     pub fn with(sources: Vec<Source>, sizes: Sizes) -> Self {
-        let (loaded, maps) = load::load(&sources, sizes, false).expect("the BPF object loads (as root)");
+        Self::on(&Layout::EMPTY, sources, sizes)
+    }
+
+    /// The same with the tracepoint's program ready for this kernel.
+    pub fn on(layout: &Layout, sources: Vec<Source>, sizes: Sizes) -> Self {
+        let loaded = load::load(&sources, sizes, false, layout);
+        let (loaded, maps) = loaded.expect("the BPF object loads (as root)");
         Self { loaded, maps, sources }
     }
 

@@ -4,3 +4,4 @@ pub mod kernel;
 pub mod observe;
 pub mod packets;
 pub mod process;
+pub mod vm;

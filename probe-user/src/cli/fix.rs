@@ -1,6 +1,6 @@
 //! `nvaprobe fix`: what would be misrouted now, and what to type. Asks the kernel, observes nothing, changes nothing.
 
-use std::path::PathBuf;
+use std::{fmt::Write, path::PathBuf}; // writing to a String cannot fail
 
 use anyhow::bail;
 use serde::Serialize;
@@ -76,6 +76,8 @@ struct Document {
     schema: &'static str,
     /// Replies whose way was asked for.
     checked: usize,
+    /// Those of which the kernel did not tell it.
+    unknown: usize,
     misrouted: Vec<Misrouted>,
     /// What could not be told, and why some fix is not offered.
     remarks: Vec<String>,
@@ -110,7 +112,8 @@ pub(super) async fn run(args: Args) -> anyhow::Result<u8> {
     )?;
     let (sources, _) = load::resolve(&config)?;
     let mut facts = Facts::read().await?;
-    if let Some(unread) = facts.unread.first() {
+    let needed = |what: &str| ["addresses", "rules", "routes"].contains(&what);
+    if let Some(unread) = facts.unread.iter().find(|unread| needed(unread.what)) {
         bail!("the {} of this host could not be read: {}", unread.what, unread.why);
     }
     if let Some(root) = &args.root {
@@ -136,7 +139,11 @@ pub(super) async fn run(args: Args) -> anyhow::Result<u8> {
     } else {
         output::print(&text(&document))?;
     }
-    Ok(if document.misrouted.is_empty() { super::OK } else { super::FOUND })
+    Ok(match (document.misrouted.is_empty(), document.unknown) {
+        (false, _) => super::FOUND,
+        (true, 0) => super::OK,
+        (true, _) => super::FAILED,
+    })
 }
 
 fn conclude(facts: &Facts, checked: &[Checked], choice: fix::Choice) -> Document {
@@ -156,7 +163,7 @@ fn conclude(facts: &Facts, checked: &[Checked], choice: fix::Choice) -> Document
                     route: misroute.route.as_ref().map(|route| route.evidence(&facts.tables)),
                     managed_by: Family::of(facts, &misroute.nic).map(|family| family.name),
                 });
-                misroutes.push(misroute.clone());
+                misroutes.push(misroute.as_ref().clone());
             }
             Way::Unknown(why) => {
                 remarks.push(format!("not known for {} to {}: {why}", reply.from, net_text(&reply.to)));
@@ -173,7 +180,15 @@ fn conclude(facts: &Facts, checked: &[Checked], choice: fix::Choice) -> Document
     let offer = fix::offer(&intents, facts, choice);
     remarks.extend(offer.unfit.into_iter().map(|(family, why)| format!("not for {family}: {why}")));
     remarks.dedup();
-    Document { schema: "nvaprobe.fix/1", checked: checked.len(), misrouted, remarks, fixes: offer.fixes }
+    let unknown = checked.iter().filter(|checked| matches!(checked.way, Way::Unknown(_))).count();
+    Document {
+        schema: "nvaprobe.fix/1",
+        checked: checked.len(),
+        unknown,
+        misrouted,
+        remarks,
+        fixes: offer.fixes,
+    }
 }
 
 /// A shell script: everything but the fixes is comment.
@@ -195,11 +210,16 @@ fn text(document: &Document) -> String {
     if document.misrouted.is_empty() {
         lines.push(match document.checked {
             0 => "Nothing to check: no address on these NICs needs a route to these sources.".to_owned(),
+            _ if document.unknown > 0 => {
+                format!(
+                    "Nothing to fix, but {} of {} replies are unknown.",
+                    document.unknown, document.checked
+                )
+            }
             1 => "Nothing to fix: the one reply checked leaves by the NIC its probe comes in on.".to_owned(),
-            checked if document.remarks.is_empty() => {
+            checked => {
                 format!("Nothing to fix: each of {checked} replies leaves by the NIC its probe comes in on.")
             }
-            checked => format!("Nothing to fix among {checked} replies, as far as could be told."),
         });
     }
     lines.extend(document.remarks.iter().cloned());
@@ -207,7 +227,7 @@ fn text(document: &Document) -> String {
         lines.iter().flat_map(|line| line.lines()).map(|line| format!("# {}\n", clean(line))).collect();
     for fix in &document.fixes {
         let lasting = if fix.persistent { "persistent" } else { "lost on reboot" };
-        text += &format!("\n# --- {}, {lasting} ---\n{}\n", fix.family, fix.text);
+        let _ = write!(text, "\n# --- {}, {lasting} ---\n{}\n", fix.family, fix.text);
     }
     text
 }

@@ -28,8 +28,8 @@ fn summary(case: &Case<'_>, verdict: Verdict) -> String {
         "Probes".to_owned()
     };
     let what = match verdict {
-        Verdict::NoReply => "get no reply: the load balancer marks this instance down".to_owned(),
-        Verdict::Refused => "are refused: the load balancer marks this instance down at once".to_owned(),
+        Verdict::NoReply => "get no reply: the load balancer counts each as a failure".to_owned(),
+        Verdict::Refused => "are refused: the load balancer counts each as a failure at once".to_owned(),
         Verdict::IcmpReject => format!("are rejected with an ICMP error{}", evidence::icmp(case)),
         _ => format!("fail: {verdict}"),
     };

@@ -23,7 +23,7 @@ pub(super) fn fix(chain: &Chain) -> Fix {
     ];
     match chain.tool {
         Tool::Nft if chain.table == "walinuxagent" => {
-            lines.push(format!("nft delete table {} {}", word(&chain.family), word(&chain.table)))
+            lines.push(format!("nft delete table {} {}", word(&chain.family), word(&chain.table)));
         }
         Tool::Nft => {
             let handle = chain.rule.map_or_else(String::new, |handle| format!(" handle {handle}"));

@@ -15,7 +15,7 @@ pub(super) fn text(policies: &[PolicyFix], hint: bool) -> String {
     let mut lines = vec!["# Lost on reboot and network restart: repeat it in the configuration.".to_owned()];
     if hint {
         lines.push(
-            "# 'nvaprobe fix' words it for netplan, systemd-networkd, NetworkManager and others.".to_owned(),
+            "# 'nvaprobe fix' words it for netplan, networkd, NetworkManager and others.".to_owned(),
         );
     }
     lines.extend(assumptions(policies));

@@ -58,7 +58,9 @@ pub fn offer(intents: &[Intent], facts: &Facts, choice: Choice) -> Offer {
             }
             let unmanaged: Vec<PolicyFix> =
                 policies.iter().filter(|policy| Family::of(facts, &policy.nic).is_none()).cloned().collect();
-            COMMON.iter().for_each(|family| offer.add(family, &unmanaged, facts));
+            for family in COMMON {
+                offer.add(family, &unmanaged, facts);
+            }
             offer.add(&iproute2::FAMILY, &policies, facts);
         }
     }

@@ -31,7 +31,7 @@ pub enum Way {
     /// Out of the NIC that the probe comes in by.
     Right,
     /// Elsewhere, or nowhere: in words.
-    Wrong(String, Misroute),
+    Wrong(String, Box<Misroute>),
     /// The kernel did not tell.
     Unknown(String),
 }
@@ -78,15 +78,14 @@ pub fn judge(facts: &Facts, reply: Reply, lookup: &RouteLookup) -> Checked {
         Choice::Rule(rule) => Some(rule.clone()),
         _ => None,
     };
-    let misroute = |route| Misroute { nic: nic.clone(), from: reply.from, to: reply.to, rule, route };
+    let misroute = |route| Box::new(Misroute { nic, from: reply.from, to: reply.to, rule, route });
     let way = match &lookup.outcome {
         Outcome::Route(chosen) => {
             let by_nic = |link| facts.links.carried_by(link, reply.nic);
             let ways = chosen.matched.iter().flat_map(|route| &route.next_hops).chain([&chosen.hop]);
             let wrong = ways.into_iter().find(|hop| !by_nic(hop.link));
-            match wrong {
-                // The source is an address of this host: nobody's probe comes from there.
-                _ if chosen.table == Some(tables::LOCAL) => Way::Right,
+            // A source that is an address of this host sends no probes.
+            match wrong.filter(|_| chosen.table != Some(tables::LOCAL)) {
                 None => Way::Right,
                 Some(hop) => {
                     Way::Wrong(format!("would leave by {}", hop.device), misroute(chosen.matched.clone()))
@@ -109,3 +108,7 @@ pub fn judge(facts: &Facts, reply: Reply, lookup: &RouteLookup) -> Checked {
     };
     Checked { reply, way }
 }
+
+#[cfg(test)]
+#[path = "predict_tests.rs"]
+mod tests;

@@ -106,18 +106,12 @@ impl Managers {
 fn manager(tree: &Tree, links: &Links, nic: &Link) -> Option<Manager> {
     let networkd = networkd::running(tree, links, nic);
     let network_manager = network_manager::running(tree, nic);
-    if let Some(netplan) = netplan::behind(
-        tree,
-        links,
-        nic,
-        networkd.as_ref().ok().and_then(Option::as_ref),
-        network_manager.as_ref(),
-    ) {
+    let netplan = netplan::behind(tree, links, nic, networkd.as_ref(), network_manager.as_ref());
+    if let Some(netplan) = netplan {
         return Some(Manager::Netplan(netplan));
     }
-    match networkd {
-        Ok(Some(networkd)) => return Some(Manager::Networkd(networkd)),
-        Ok(None) | Err(networkd::Unmanaged) => {}
+    if let Some(networkd) = networkd {
+        return Some(Manager::Networkd(networkd));
     }
     if let Some(network_manager) = network_manager {
         return Some(Manager::NetworkManager(network_manager));

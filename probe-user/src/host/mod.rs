@@ -6,36 +6,44 @@
 //! [`Facts::read`] and [`Facts::lookup`] on a thread (or current-thread runtime) inside the namespace meant.
 
 pub mod addresses;
+pub mod counters;
 mod driver;
+mod dump;
 #[cfg(test)]
 pub(crate) mod fixture;
-pub mod forwarding;
 pub mod links;
 pub mod lookup;
 pub mod managers;
+pub mod neighbours;
 pub mod netlink;
 pub mod qdisc;
 pub mod routes;
 pub mod rules;
 pub mod selection;
+mod sock_diag;
 pub mod sockets;
+pub mod sysctls;
 pub mod tables;
 pub mod watch;
+pub mod xfrm;
 
 use std::collections::BTreeSet;
 
 use ipnet::IpNet;
 
 use addresses::Address;
-use forwarding::Forwarding;
+use counters::Counters;
 use links::Links;
 use lookup::{Query, RouteLookup};
 use managers::Managers;
+use neighbours::Neighbour;
 use netlink::Netlink;
 use routes::Route;
 use rules::Rule;
-use sockets::{Connecting, Listener};
+use sockets::{Connecting, Listener, Request};
+use sysctls::Sysctls;
 use tables::TableNames;
+use xfrm::Policy;
 
 /// Why the host could not be read at all. What is merely missing lands in [`Facts::unread`].
 #[derive(Debug, thiserror::Error)]
@@ -58,9 +66,16 @@ pub struct Facts {
     /// Every table, local included.
     pub routes: Vec<Route>,
     pub tables: TableNames,
-    pub forwarding: Forwarding,
     /// Who configures the NICs.
     pub managers: Managers,
+    pub neighbours: Vec<Neighbour>,
+    pub sysctls: Sysctls,
+    pub listeners: Vec<Listener>,
+    /// Half-open requests at the moment of reading: for one probe ask [`requests`] again.
+    pub requests: Vec<Request>,
+    /// Since the namespace began; see [`Counters::since`].
+    pub counters: Counters,
+    pub xfrm: Vec<Policy>,
     /// What could not be read. An empty list beside an entry here means "not looked at", not "none".
     pub unread: Vec<Unread>,
 }
@@ -68,7 +83,7 @@ pub struct Facts {
 /// One kind of fact that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
-    /// `addresses`, `rules`, `routes`.
+    /// `addresses`, `rules`, `routes`, `neighbours`, `sysctls`, `listeners`, `requests`, `counters`, `xfrm`.
     pub what: &'static str,
     pub why: String,
 }
@@ -89,6 +104,17 @@ pub fn connecting(to: &[IpNet]) -> Result<Vec<Connecting>, String> {
     sockets::connecting(to)
 }
 
+/// Half-open requests from one of these, in the current thread's network namespace.
+pub fn requests(from: &[IpNet]) -> Result<Vec<Request>, String> {
+    sockets::requests(from)
+}
+
+/// The neighbours now.
+pub async fn neighbours() -> Result<Vec<Neighbour>, String> {
+    let netlink = Netlink::open().map_err(|error| HostError::Socket(error).to_string())?;
+    neighbours::read(&netlink).await
+}
+
 impl Facts {
     /// Reads everything from the current network namespace.
     pub async fn read() -> Result<Self, HostError> {
@@ -96,13 +122,7 @@ impl Facts {
         let drivers = driver::Drivers::open();
         let links = links::read(&netlink, &drivers).await.map_err(HostError::Links)?;
         let managers = Managers::of_this_host(&links);
-        let mut facts = Self {
-            links,
-            tables: TableNames::read(),
-            forwarding: forwarding::read(),
-            managers,
-            ..Self::default()
-        };
+        let mut facts = Self { links, managers, tables: TableNames::read(), ..Self::default() };
 
         let addresses = addresses::read(&netlink).await;
         facts.addresses = facts.or_unread("addresses", addresses);
@@ -110,6 +130,13 @@ impl Facts {
         facts.rules = facts.or_unread("rules", rules);
         let routes = routes::read(&netlink, &facts.links).await;
         facts.routes = facts.or_unread("routes", routes);
+        let neighbours = neighbours::read(&netlink).await;
+        facts.neighbours = facts.or_unread("neighbours", neighbours);
+        facts.sysctls = facts.or_unread("sysctls", Sysctls::read());
+        facts.listeners = facts.or_unread("listeners", sockets::all_listeners());
+        facts.requests = facts.or_unread("requests", sockets::all_requests());
+        facts.counters = facts.or_unread("counters", Counters::read());
+        facts.xfrm = facts.or_unread("xfrm", xfrm::read());
         Ok(facts)
     }
 
@@ -127,10 +154,10 @@ impl Facts {
         self.unread.iter().all(|unread| unread.what != what)
     }
 
-    fn or_unread<T>(&mut self, what: &'static str, result: Result<Vec<T>, String>) -> Vec<T> {
+    fn or_unread<T: Default>(&mut self, what: &'static str, result: Result<T, String>) -> T {
         result.unwrap_or_else(|why| {
             self.unread.push(Unread { what, why });
-            Vec::new()
+            T::default()
         })
     }
 }

@@ -1,4 +1,4 @@
-//! The TCP socket table: who listens, and who waits for an answer.
+//! The TCP socket table: who listens, who waits for an answer, and which requests are half open.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,6 +14,8 @@ use procfs::{
     process::{FDTarget, Process, all_processes},
 };
 
+use super::sock_diag;
+
 /// A listening TCP socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
@@ -21,6 +23,73 @@ pub struct Listener {
     pub port: u16,
     /// Name of the process that owns it (`/proc/PID/comm`); `None` when that may not be seen.
     pub process: Option<String>,
+    /// What only sock_diag tells; `None` when it could not be asked.
+    pub detail: Option<Detail>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detail {
+    /// ifindex that it is bound to (`SO_BINDTODEVICE`).
+    pub device: Option<u32>,
+    /// Connections that wait to be accepted, and how many may. The kernel refuses more once `queue > backlog`
+    /// (net/sock.h, `sk_acceptq_is_full`).
+    pub queue: u32,
+    pub backlog: u32,
+    /// `IPV6_V6ONLY`; `None` for IPv4 sockets.
+    pub v6_only: Option<bool>,
+    /// User who made it.
+    pub uid: u32,
+}
+
+/// Whether a SYN finds its way to a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    Yes,
+    OtherAddress,
+    OtherDevice,
+    /// sock_diag could not be asked.
+    Unknown,
+}
+
+impl Listener {
+    /// A listener of which nothing more is known.
+    pub const fn new(address: IpAddr, port: u16) -> Self {
+        Self { address, port, process: None, detail: None }
+    }
+
+    /// Whether it hears a SYN to `address` (and its port) that comes in by the device `nic`, a member of the VRF
+    /// device `vrf` if that is given. `l3mdev_accept` is `net.ipv4.tcp_l3mdev_accept`
+    /// (net/ipv4/inet_hashtables.c, `compute_score`; net/inet_sock.h, `inet_bound_dev_eq`).
+    pub fn hears(&self, address: IpAddr, nic: u32, vrf: Option<u32>, l3mdev_accept: Option<bool>) -> Reach {
+        let (own, address) = (self.address.to_canonical(), address.to_canonical());
+        let v6_only = self.detail.and_then(|detail| detail.v6_only);
+        match (own, address) {
+            (IpAddr::V6(own), IpAddr::V4(_)) if own.is_unspecified() => match v6_only {
+                Some(false) => {}
+                Some(true) => return Reach::OtherAddress,
+                None => return Reach::Unknown,
+            },
+            (own, address) if own.is_ipv4() != address.is_ipv4() => return Reach::OtherAddress,
+            (own, address) if !own.is_unspecified() && own != address => return Reach::OtherAddress,
+            _ => {}
+        }
+        match self.detail.map(|detail| detail.device) {
+            None => Reach::Unknown,
+            Some(Some(device)) if device == nic || Some(device) == vrf => Reach::Yes,
+            Some(Some(_)) => Reach::OtherDevice,
+            Some(None) if vrf.is_none() => Reach::Yes,
+            Some(None) => match l3mdev_accept {
+                Some(true) => Reach::Yes,
+                Some(false) => Reach::OtherDevice,
+                None => Reach::Unknown,
+            },
+        }
+    }
+
+    /// Whether its queue of connections to be accepted is full.
+    pub fn is_full(&self) -> Option<bool> {
+        self.detail.map(|detail| detail.queue > detail.backlog)
+    }
 }
 
 /// A connection of this host's own that waits for its SYN-ACK.
@@ -30,19 +99,55 @@ pub struct Connecting {
     pub remote: SocketAddr,
 }
 
+/// A connection that somebody began here and that is not complete: SYN-RECV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+    /// ifindex, when the listener is bound to it or the peer is link-local.
+    pub device: Option<u32>,
+    /// How often the SYN-ACK has been sent again.
+    pub resent: u8,
+}
+
 /// Every listening TCP socket of this thread's network namespace on one of these ports.
 pub(super) fn listeners(ports: &BTreeSet<u16>) -> Result<Vec<Listener>, String> {
-    let mut found = table()?;
-    found.retain(|entry| entry.state == TcpState::Listen && ports.contains(&entry.local_address.port()));
-    let owners = owners(&found.iter().map(|entry| entry.inode).collect());
-    Ok(found
-        .into_iter()
-        .map(|entry| Listener {
-            address: entry.local_address.ip(),
-            port: entry.local_address.port(),
-            process: owners.get(&entry.inode).cloned(),
-        })
-        .collect())
+    if ports.is_empty() {
+        return Ok(Vec::new());
+    }
+    find_listeners(|port| ports.contains(&port))
+}
+
+/// Every listening TCP socket of this thread's network namespace.
+pub(super) fn all_listeners() -> Result<Vec<Listener>, String> {
+    find_listeners(|_| true)
+}
+
+fn find_listeners(wanted: impl Fn(u16) -> bool) -> Result<Vec<Listener>, String> {
+    let mut found: Vec<(u64, Listener)> = match sock_diag::listening() {
+        Ok(found) => found,
+        Err(why) => {
+            tracing::debug!("{why}; reading /proc instead, which knows less");
+            let listening = table()?.into_iter().filter(|entry| entry.state == TcpState::Listen);
+            let listener = |address: SocketAddr| Listener::new(address.ip(), address.port());
+            listening.map(|entry| (entry.inode, listener(entry.local_address))).collect()
+        }
+    };
+    found.retain(|(_, listener)| wanted(listener.port));
+    let owners = owners(&found.iter().map(|(inode, _)| *inode).collect());
+    let with_owner = |(inode, listener)| Listener { process: owners.get(&inode).cloned(), ..listener };
+    Ok(found.into_iter().map(with_owner).collect())
+}
+
+/// The half-open requests of this thread's network namespace from one of these.
+pub(super) fn requests(from: &[IpNet]) -> Result<Vec<Request>, String> {
+    let mut requests = all_requests()?;
+    requests.retain(|request| from.iter().any(|net| net.contains(&request.remote.ip())));
+    Ok(requests)
+}
+
+pub(super) fn all_requests() -> Result<Vec<Request>, String> {
+    sock_diag::requests()
 }
 
 /// Every connection of this thread's network namespace that waits for a SYN-ACK from one of these.
@@ -110,23 +215,5 @@ fn owners(inodes: &BTreeSet<u64>) -> BTreeMap<u64, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_listener_of_our_own_is_found_with_its_process() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("bound");
-        let found = listeners(&BTreeSet::from([address.port()])).expect("procfs is there");
-        let own = fs::read_to_string("/proc/self/comm").expect("procfs is there");
-        let expected = Listener {
-            address: address.ip(),
-            port: address.port(),
-            process: Some(own.trim_end().to_owned()),
-        };
-        assert!(found.contains(&expected), "{found:?}");
-        drop(listener);
-        assert_eq!(listeners(&BTreeSet::from([address.port()])), Ok(Vec::new()));
-        assert_eq!(listeners(&BTreeSet::new()), Ok(Vec::new()));
-    }
-}
+#[path = "sockets_tests.rs"]
+mod tests;

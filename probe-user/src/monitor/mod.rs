@@ -19,6 +19,7 @@ use crate::{
         instance::Instance,
         live::{
             self, Observer,
+            drops::{DropReasons, Dropped, Reasons},
             load::Sizes,
             mode::{IngressChoice, TcChoice},
         },
@@ -53,6 +54,8 @@ use nics::Names;
 
 /// Observations taken before the models run and losses are looked at.
 const BATCH: usize = 1024;
+/// Dropped packets kept for diagnosis: a probe that is never answered drops a handful.
+const DROPS_KEPT: usize = 8192;
 /// How often losses are looked at without traffic, ns.
 const HEARTBEAT_NS: u64 = 1_000_000_000;
 
@@ -72,6 +75,7 @@ pub struct Settings {
     pub tc: TcChoice,
     pub sizes: Sizes,
     pub kernel_log: bool,
+    pub drop_reasons: DropReasons,
     /// By what rules probes are judged, and which must come.
     pub judging: Judging,
     /// The binary that can clean up after this process's death on the clsact path.
@@ -106,6 +110,8 @@ pub struct Monitor {
     /// The fixes of the last report, in the abstract.
     plans: Vec<PolicyFix>,
     batch: Vec<Observation>,
+    /// The latest packets of probes that the kernel dropped.
+    dropped: Vec<Dropped>,
     happened: Vec<probe::Event>,
     // Last, so that the lock is free only when everything is detached.
     _instance: Instance,
@@ -129,6 +135,7 @@ impl Monitor {
             sizes: settings.sizes,
             guardian: settings.guardian.clone(),
             kernel_log: settings.kernel_log,
+            drop_reasons: settings.drop_reasons.clone(),
         };
         let mut observer =
             Observer::load(options, netlink.handle.clone()).context("cannot load the BPF programs")?;
@@ -168,6 +175,7 @@ impl Monitor {
             flows,
             plans: Vec::new(),
             batch: Vec::with_capacity(BATCH),
+            dropped: Vec::new(),
             happened: Vec::new(),
             _instance: instance,
         })
@@ -210,7 +218,9 @@ impl Monitor {
         let now = boot_ns();
         if now.saturating_sub(self.forgot_ns) >= FORGET_EVERY_NS {
             self.forgot_ns = now;
-            self.observer.forget(now.saturating_sub(REMEMBERED_NS))?;
+            let before_ns = now.saturating_sub(REMEMBERED_NS);
+            self.observer.forget(before_ns)?;
+            self.dropped.retain(|dropped| dropped.time_ns >= before_ns);
         }
         self.say(said).await;
         self.say_missing(said);
@@ -228,6 +238,9 @@ impl Monitor {
             for observation in &self.batch {
                 self.tracker.observe(observation, &mut self.happened);
             }
+            self.observer.drops(&mut self.dropped);
+            let excess = self.dropped.len().saturating_sub(DROPS_KEPT);
+            self.dropped.drain(..excess);
             let lost = self.observer.lost()?;
             if lost > self.lost {
                 self.tracker.lost(lost - self.lost, boot_ns(), &mut self.happened);
@@ -510,11 +523,31 @@ impl Monitor {
         for (ifindex, text) in self.observer.uncovered() {
             reason("uncovered", format!("{} is not observed: {text}", self.names.get(ifindex)));
         }
+        if let Some(why) = self.observer.drops_unavailable() {
+            reason(why.code(), why.to_string());
+        }
+        let unread = self.counters(Program::Drops)?.ring_lost;
+        if unread > 0 {
+            reason(
+                "drops-lost",
+                format!("{unread} dropped packets were not read because the ring was full; use --ring"),
+            );
+        }
         if self.tracker.dropped() > 0 {
             reason("too-many-series", format!("{} series were dropped to make room", self.tracker.dropped()));
         }
         let state = if reasons.is_empty() { ObserverState::Complete } else { ObserverState::Degraded };
         Ok(crate::report::document::Observer { state, reasons, lost, evicted })
+    }
+
+    /// The latest packets from and to sources that the kernel dropped, oldest first.
+    pub fn dropped(&self) -> &[Dropped] {
+        &self.dropped
+    }
+
+    /// What this kernel calls its reasons for drops; `None` when drops are not watched.
+    pub fn drop_reasons(&self) -> Option<&Reasons> {
+        self.observer.drop_reasons()
     }
 
     /// The counters of one program.

@@ -119,6 +119,11 @@ impl Names {
         self.0.extend(links.iter().map(|link| (link.index, link.name.clone())));
     }
 
+    /// Gives a name to a NIC that is not a device of this host.
+    pub fn insert(&mut self, ifindex: u32, name: String) {
+        self.0.insert(ifindex, name);
+    }
+
     pub fn get(&self, ifindex: u32) -> String {
         self.0.get(&ifindex).cloned().unwrap_or_else(|| format!("if{ifindex}"))
     }

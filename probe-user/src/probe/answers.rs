@@ -321,6 +321,16 @@ fn the_load_balancers_view_follows_the_verdicts() {
 }
 
 #[test]
+fn what_is_old_is_stale() {
+    let mut world = World::default();
+    for n in 0..4u16 {
+        let (flow, at) = (Flow::new(2, 50000 + n), u64::from(n) * 15 * SECOND);
+        world.see([flow.syn(at), flow.syn_ack(at + MS, 2), flow.ack(at + 2 * MS)]);
+    }
+    assert!(!world.only().is_stale(90 * SECOND) && world.only().is_stale(91 * SECOND));
+}
+
+#[test]
 fn a_revised_verdict_revises_the_view() {
     let mut world = World::default();
     for n in 0..3u16 {

@@ -19,6 +19,8 @@ use crate::report::document::{LbState, Protocol, Verdict};
 pub(super) const KEPT: usize = 64;
 /// Judged attempts whose order is remembered.
 const REMEMBERED: usize = 256;
+/// Seconds without an attempt that never make a view stale.
+const LEAST_PATIENCE_S: f64 = 5.0;
 /// Addresses listed.
 const ADDRESSES: usize = 8;
 
@@ -212,10 +214,12 @@ impl Series {
         &self.view
     }
 
-    /// Whether what is known is older than three intervals at `now_ns`.
+    /// Whether what is known is older than three intervals at `now_ns`. Below Azure's shortest interval a pause of a few
+    /// seconds says nothing yet.
     pub fn is_stale(&self, now_ns: u64) -> bool {
-        let interval = self.expected_interval_s().unwrap_or(5.0);
-        self.last_start_ns().is_none_or(|last| now_ns.saturating_sub(last) as f64 / 1e9 > 3.0 * interval)
+        let patience = 3.0 * self.expected_interval_s().unwrap_or(5.0);
+        self.last_start_ns()
+            .is_none_or(|last| now_ns.saturating_sub(last) as f64 / 1e9 > patience.max(LEAST_PATIENCE_S))
     }
 
     /// Counts with the attempts that are still open as pending.

@@ -4,7 +4,7 @@
 use super::{Scene, confirmed, of};
 use crate::{
     diagnose::evidence,
-    report::document::{Finding, Severity},
+    report::document::{Finding, Severity, Verdict},
 };
 
 /// Services that say nothing about forwarding, by the name of their process.
@@ -38,6 +38,8 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
     confirmed(scene)
         .filter_map(|case| {
             let series = case.series;
+            // Where nothing answers, nothing can be taken for a signal.
+            series.counts.get(&Verdict::Ok)?;
             let processes: Vec<&str> = scene
                 .listeners
                 .iter()
@@ -60,8 +62,9 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
             };
             let mut evidence = vec![evidence::of("socket", proof)];
             let v6 = series.target.contains(':');
+            let sysctls = case.facts.map(|facts| &facts.sysctls);
             let forwards =
-                case.facts.and_then(|facts| if v6 { facts.forwarding.v6 } else { facts.forwarding.v4 });
+                sysctls.and_then(|sysctls| if v6 { sysctls.v6_forwarding } else { sysctls.v4_forwarding });
             if forwards == Some(false) {
                 let sysctl = if v6 { "net.ipv6.conf.all.forwarding" } else { "net.ipv4.ip_forward" };
                 evidence.push(evidence::of("sysctl", format!("{sysctl} = 0: this host forwards nothing")));

@@ -6,7 +6,7 @@ use crate::{
         Failures,
         tests::{all_failed, series},
     },
-    host::{Facts, forwarding::Forwarding},
+    host::{Facts, sysctls::Sysctls},
     probe::{Rules, rules::Role},
     report::document::{Latency, LbState, LbView, Protocol, Reply, Series, Verdict},
 };
@@ -36,7 +36,8 @@ fn judged(count: u64) -> Failures {
 }
 
 fn look(series: &Series, change: impl FnOnce(&mut Scene<'_>)) -> Vec<Finding> {
-    let facts = Facts { forwarding: Forwarding { v4: Some(false), v6: None }, ..Facts::default() };
+    let facts =
+        Facts { sysctls: Sysctls { v4_forwarding: Some(false), ..Sysctls::default() }, ..Facts::default() };
     let cases = [Case { series, failures: judged(6), lookup: None, facts: Some(&facts) }];
     let nics = ["eth0".to_owned(), "eth1".to_owned()];
     let mut scene = Scene {
@@ -103,9 +104,8 @@ fn a_side_service_is_told_by_its_process_else_by_its_port() {
     let with = |port: u16, process: Option<&str>| {
         let one = Series { port, ..ok() };
         let listener = Listener {
-            address: std::net::Ipv4Addr::UNSPECIFIED.into(),
-            port,
             process: process.map(str::to_owned),
+            ..Listener::new(std::net::Ipv4Addr::UNSPECIFIED.into(), port)
         };
         let found = look(&one, |scene| scene.listeners = std::slice::from_ref(Box::leak(Box::new(listener))));
         found.into_iter().find(|finding| finding.code == "SHARED_SIGNAL")

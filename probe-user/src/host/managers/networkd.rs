@@ -20,17 +20,9 @@ pub struct SharedFile {
     pub text: String,
 }
 
-/// networkd runs, and leaves this NIC alone.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Unmanaged;
-
-/// The file that a running networkd applies; `None` when it knows nothing of the NIC.
-pub(super) fn running(tree: &Tree, links: &Links, nic: &Link) -> Result<Option<Networkd>, Unmanaged> {
-    let Some(state) = state(tree, nic.index) else { return Ok(None) };
-    if value(&state, "ADMIN_STATE") == Some("unmanaged") {
-        return Err(Unmanaged);
-    }
-    let Some(file) = file_of(&state) else { return Ok(None) };
+/// The file that a running networkd applies; `None` when it leaves the NIC alone.
+pub(super) fn running(tree: &Tree, links: &Links, nic: &Link) -> Option<Networkd> {
+    let file = state_file(tree, nic.index)?;
     let with: Vec<String> = links
         .iter()
         .filter(|other| other.index != nic.index && links.logical_nic(other.index) != nic.index)
@@ -38,7 +30,7 @@ pub(super) fn running(tree: &Tree, links: &Links, nic: &Link) -> Result<Option<N
         .map(|other| other.name.clone())
         .collect();
     let text = (!with.is_empty()).then(|| tree.read(&file)).flatten();
-    Ok(Some(Networkd { shared: text.map(|text| SharedFile { with, text }), file }))
+    Some(Networkd { shared: text.map(|text| SharedFile { with, text }), file })
 }
 
 /// The first file by name whose [Match] names the NIC, as networkd would choose; only plain names are understood.
@@ -57,14 +49,7 @@ pub(super) fn configured(tree: &Tree, nic: &Link) -> Option<Networkd> {
     found.map(|(_, file)| Networkd { file, shared: None })
 }
 
-fn state(tree: &Tree, ifindex: u32) -> Option<String> {
-    tree.read(&format!("run/systemd/netif/links/{ifindex}"))
-}
-
 fn state_file(tree: &Tree, ifindex: u32) -> Option<String> {
-    file_of(&state(tree, ifindex)?)
-}
-
-fn file_of(state: &str) -> Option<String> {
-    value(state, "NETWORK_FILE").filter(|file| file.starts_with('/')).map(str::to_owned)
+    let state = tree.read(&format!("run/systemd/netif/links/{ifindex}"))?;
+    value(&state, "NETWORK_FILE").filter(|file| file.starts_with('/')).map(str::to_owned)
 }
