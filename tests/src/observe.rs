@@ -36,7 +36,7 @@ pub const EVERY: Duration = Duration::from_millis(500);
 pub const WINDOW: Duration = Duration::from_millis(2700);
 
 /// What is looked at beyond the last attempt.
-const TAIL: Duration = Duration::from_millis(400);
+const TAIL: Duration = Duration::from_millis(250);
 
 /// The probed port.
 pub const PORT: u16 = 8008;
@@ -140,14 +140,26 @@ fn in_words(attempt: &AttemptLog) -> Verdict {
     match attempt.outcome {
         Outcome::Pending => Verdict::Pending,
         Outcome::Answered => Verdict::Ok,
-        Outcome::HttpStatus(_) => Verdict::HttpStatus,
+        Outcome::HttpStatus(_) | Outcome::Garbage => Verdict::HttpStatus,
         Outcome::TlsAlert(_) => Verdict::TlsFail,
         Outcome::Refused | Outcome::Closed => Verdict::Refused,
         Outcome::Rejected(..) => Verdict::IcmpReject,
         Outcome::NoReply if attempt.answer_at.is_some() => Verdict::Slow,
         Outcome::NoReply => Verdict::NoReply,
-        Outcome::Garbage => Verdict::HttpStatus,
     }
+}
+
+fn in_state(state: State) -> LbState {
+    match state {
+        State::Unknown => LbState::Unknown,
+        State::Up => LbState::Up,
+        State::Down => LbState::Down,
+    }
+}
+
+/// The states that a prober itself went through.
+pub fn own_views(prober: &Prober) -> Vec<LbState> {
+    prober.view().changes.iter().map(|(_, state)| in_state(*state)).collect()
 }
 
 impl Seen {
@@ -176,11 +188,7 @@ impl Seen {
         assert_eq!(series.attempts, log.len() as u64, "{nic}:{port}: {series:#?}\n{log:#?}");
         let status = log.iter().rev().find_map(|attempt| attempt.http_status);
         assert_eq!(series.http_status, status, "{nic}:{port}: {series:#?}\n{log:#?}");
-        let expected = match prober.view().state {
-            State::Unknown => LbState::Unknown,
-            State::Up => LbState::Up,
-            State::Down => LbState::Down,
-        };
+        let expected = in_state(prober.view().state);
         let view = series.lb_view.as_ref().expect("a view");
         // Who fluctuates is held, whatever the last answer was.
         let fluctuates = prober.view().changes.len() > 3;
@@ -190,6 +198,21 @@ impl Seen {
             prober.view()
         );
         series
+    }
+
+    /// The states that nvaprobe said the load balancer went through, `held` left out.
+    pub fn views(&self, nic: &str, port: u16) -> Vec<LbState> {
+        let mut states = Vec::new();
+        for event in &self.events {
+            if let Event::LbView { nic: on, port: of, to, .. } = event
+                && (on.as_str(), *of) == (nic, port)
+                && *to != LbState::Held
+                && states.last() != Some(to)
+            {
+                states.push(*to);
+            }
+        }
+        states
     }
 
     /// These error findings and no other: code, cause, NIC and port, in any order.

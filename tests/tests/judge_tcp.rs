@@ -16,13 +16,14 @@ use probe_user::{
     lab::{
         fabric::Running,
         listener::Serve,
-        netlink::Netlink,
+        probe_log::AttemptLog,
         prober::{Close, Ends, Probe},
+        route::Rule,
         signature::Signature,
         sysctl,
         topology::Topology,
     },
-    report::document::{LbState, Severity, Verdict},
+    report::document::{LbState, Verdict},
     source::{self, Profile},
 };
 
@@ -125,19 +126,15 @@ fn late_syn_acks_of_an_old_probe_change_nothing() {
     let topology = topology();
     let _listener = topology.listen(PORT, Serve::Hold).expect("a listener");
     let stop = AtomicBool::new(false);
-    let wrong = 3;
     let probe = Probe::tcp(topology.target(1, PORT)).every(EVERY).attempts(7);
     let (seen, probers) = thread::scope(|scope| {
         let (topology, stop) = (&topology, &stop);
         let start = move || {
             let prober = topology.fabrics[1].probe(probe).expect("a prober");
-            let watched = prober.clone();
             scope.spawn(move || {
-                // The third reply has left by the wrong NIC: mend the way before the fourth probe comes.
-                until("three probes", || {
-                    watched.log().len() == wrong && topology.fabrics[0].strays().syn_acks >= wrong
-                        || stop.load(Ordering::Relaxed)
-                });
+                // Three replies have left by the wrong NIC: mend the way.
+                let lost = || topology.fabrics[0].strays().syn_acks >= 3;
+                until("three replies", || lost() || stop.load(Ordering::Relaxed));
                 topology.policy_routing(1).expect("policy routing");
             });
             vec![prober]
@@ -149,9 +146,10 @@ fn late_syn_acks_of_an_old_probe_change_nothing() {
     let log = probers[0].log();
     let late: usize = log.iter().map(|attempt| attempt.late_syn_acks).sum();
     assert!(late > 0, "no late SYN-ACK came: {log:#?}");
-    assert!(log[..wrong].iter().all(|attempt| !attempt.answered()), "{log:#?}");
-    assert!(log[wrong..].iter().all(|attempt| attempt.answered()), "{log:#?}");
-    let counts = BTreeMap::from([(Verdict::Asymmetric, wrong as u64), (Verdict::Ok, 4)]);
+    let wrong = log.iter().take_while(|attempt| !attempt.answered()).count();
+    assert!(wrong >= 1 && wrong < log.len(), "{log:#?}");
+    let counts =
+        BTreeMap::from([(Verdict::Asymmetric, wrong as u64), (Verdict::Ok, (log.len() - wrong) as u64)]);
     let series = seen.assert_counts("eth1", PORT, &probers[0], &counts);
     assert_eq!(series.verdict, Verdict::Ok);
     // Failed, then recovered: no error.
@@ -167,7 +165,7 @@ fn a_syn_ack_that_is_lost_beyond_this_host_is_not_blamed_on_it() {
     let (seen, probers) = judged(&topology, vec![(0, probe)]);
     let log = probers[0].log();
     assert!(log[..2].iter().all(|attempt| !attempt.answered()), "{log:#?}");
-    assert!(log[2..].iter().all(|attempt| attempt.answered()), "{log:#?}");
+    assert!(log[2..].iter().all(AttemptLog::answered), "{log:#?}");
     let series = seen.series("eth0", PORT);
     assert_eq!((series.attempts, series.verdict), (6, Verdict::Ok), "{series:#?}");
     assert!(series.counts.keys().all(|v| *v != Verdict::Asymmetric && *v != Verdict::Refused), "{series:#?}");
@@ -215,42 +213,51 @@ fn s52_two_probe_ranges_on_two_nics() {
     }
 }
 
-/// A change of the rules in the middle: every second probe by the wrong NIC.
+/// One address of a range has its way back by policy routing, the other has not: every second probe is misrouted.
 #[test]
 fn failures_among_successes_are_one_intermittent_error() {
-    let topology = topology();
-    topology.policy_routing(1).expect("policy routing");
+    let topology = Topology::two_armed().expect("a topology");
+    topology.route(&topology.default_route(0)).expect("a route");
+    let addresses = [Ipv4Addr::new(35, 191, 0, 1), Ipv4Addr::new(35, 191, 0, 2)].map(IpAddr::V4);
+    let rule = Rule { to: Some(addresses[0].into()), ..topology.policy_rule(1) };
+    let route = topology.default_route(1).table(rule.table);
+    topology
+        .nva
+        .netlink(|netlink| netlink.route_add(&route).and_then(|()| netlink.rule_add(&rule)))
+        .expect("policy routing");
     let _listener = topology.listen(PORT, Serve::Hold).expect("a listener");
-    let rule = topology.policy_rule(1);
-    let probe = Probe::tcp(topology.target(1, PORT)).every(EVERY).attempts(6);
-    let (seen, probers) = thread::scope(|scope| {
-        let topology = &topology;
-        let start = move || {
-            let prober = topology.fabrics[1].probe(probe).expect("a prober");
-            let watched = prober.clone();
-            scope.spawn(move || {
-                for sent in 1..6 {
-                    // The reply of a probe leaves within microseconds; the next comes an interval later.
-                    until("the next probe", || {
-                        let log = watched.log();
-                        let strays = topology.fabrics[0].strays().syn_acks;
-                        log.len() >= sent && (log[sent - 1].answered() || strays >= sent / 2)
-                    });
-                    let change = |netlink: &Netlink| {
-                        if sent % 2 == 1 { netlink.rule_del(&rule) } else { netlink.rule_add(&rule) }
-                    };
-                    topology.nva.netlink(change).expect("the rule changes");
-                }
-            });
-            vec![prober]
-        };
-        follow(topology, settings(topology), start)
+    let range = source::parse("35.191.0.0/16").expect("a prefix");
+    let sources = source::collect(Profile::Custom, true, &[range]).expect("sources");
+    let settings = probe_user::monitor::Settings { sources, ..settings(&topology) };
+    let (seen, probers) = follow(&topology, settings, || {
+        let probe = probe(&topology, 1, PORT).attempts(6).sources(addresses).signature(Signature::gcp());
+        vec![topology.fabrics[1].probe(probe).expect("a prober")]
     });
-    let answered: Vec<bool> = probers[0].log().iter().map(|attempt| attempt.answered()).collect();
+    let answered: Vec<bool> = probers[0].log().iter().map(AttemptLog::answered).collect();
     assert_eq!(answered, [true, false, true, false, true, false]);
     let counts = BTreeMap::from([(Verdict::Ok, 3), (Verdict::Asymmetric, 3)]);
-    seen.assert_counts("eth1", PORT, &probers[0], &counts);
+    let series = seen.assert_counts("eth1", PORT, &probers[0], &counts);
+    assert_eq!(series.addresses.len(), 2);
     seen.assert_errors(&[("ASYMMETRIC", "route", "eth1", PORT)]);
     assert!(seen.errors()[0].intermittent, "{:#?}", seen.errors());
-    assert!(seen.report.findings.iter().any(|f| f.code == "FLAPPING" && f.severity == Severity::Warning));
+    assert_eq!(seen.warnings(), ["FLAPPING"], "{:#?}", seen.report.findings);
+}
+
+/// Two load balancers on one port: one series, two cadences, and the shorter one decides.
+#[test]
+fn two_interleaved_probers_are_told_apart() {
+    let topology = topology();
+    let _listener = topology.listen(PORT, Serve::Hold).expect("a listener");
+    let (often, seldom) = (Duration::from_millis(400), Duration::from_millis(900));
+    let at = |every, attempts| Probe::tcp(topology.target(0, PORT)).every(every).attempts(attempts);
+    let probes = vec![(0, at(often, 9)), (0, at(seldom, 4).delayed(Duration::from_millis(170)))];
+    let (seen, probers) = judged(&topology, probes);
+    let sent: usize = probers.iter().map(|prober| prober.log().len()).sum();
+    let series = seen.series("eth0", PORT);
+    assert_eq!((series.attempts, series.counts[&Verdict::Ok]), (sent as u64, sent as u64), "{series:#?}");
+    let near = |found: f64, expected: Duration| (found - expected.as_secs_f64()).abs() < 0.1;
+    let cadences = series.cadences.as_slice();
+    assert!(matches!(cadences, [a, b] if near(*a, often) && near(*b, seldom)), "{series:#?}");
+    assert!(series.interval_s.is_some_and(|interval| near(interval, often)), "{series:#?}");
+    seen.assert_errors(&[]);
 }

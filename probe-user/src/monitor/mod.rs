@@ -400,7 +400,8 @@ impl Monitor {
             return None;
         }
         let from = from_mapped(&series.key.local);
-        let to = from_mapped(series.addresses.first()?);
+        // A prefix has several addresses, and not all need be misrouted.
+        let to = from_mapped(&series.latest.get(&Verdict::Asymmetric)?.tuple.peer);
         Some(facts.lookup(Query::reply(from, series.key.local_port, to, series.key.nic)).await)
     }
 

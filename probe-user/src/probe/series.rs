@@ -121,6 +121,8 @@ pub struct Series {
     /// The view of the load balancer before the history, and with it.
     view_before: LbView,
     view: LbView,
+    /// The state of the view that was told.
+    pub(super) told: LbState,
     first_port: u16,
     /// ns; boxed, as they are larger than all the rest.
     latency: Option<Box<Histogram<u64>>>,
@@ -155,6 +157,7 @@ impl Series {
             history: VecDeque::new(),
             view_before: view.clone(),
             view,
+            told: LbState::Unknown,
             first_port: first.tuple.peer_port,
             latency: new_histogram(),
             answers: new_histogram(),
@@ -275,16 +278,14 @@ impl Series {
         self.kept.push_back(attempt);
     }
 
-    /// Enters a judgement, in the place of the attempt's `former` one.
-    pub(super) fn enter(&mut self, attempt: &mut Attempt, former: Option<Judgement>) -> Entered {
-        let before = (self.verdict, self.view.state());
-        let entered = |series: &Self| Entered {
-            from: before.0,
-            to: series.verdict(),
-            view_from: before.1,
-            view_to: series.view.state(),
-        };
-        let Some(judgement) = attempt.judgement else { return entered(self) };
+    /// Enters a judgement, in the place of the attempt's `former` one. Returns the series' verdict before, and after.
+    pub(super) fn enter(
+        &mut self,
+        attempt: &mut Attempt,
+        former: Option<Judgement>,
+    ) -> (Option<Verdict>, Verdict) {
+        let from = self.verdict;
+        let Some(judgement) = attempt.judgement else { return (from, self.verdict()) };
         let verdict = judgement.verdict;
         if let Some(former) = former {
             if let Some(count) = self.counts.get_mut(&former.verdict) {
@@ -316,7 +317,7 @@ impl Series {
         }
         self.latest.insert(verdict, attempt.clone());
         self.verdict = self.history.back().map(|(_, outcome)| outcome.verdict);
-        entered(self)
+        (from, self.verdict())
     }
 
     /// Puts an outcome where it belongs in the order of beginnings, and brings the load balancer's view up to date.
@@ -360,17 +361,6 @@ impl Series {
             self.refold();
         }
     }
-}
-
-/// What entering a judgement changed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entered {
-    /// The series' verdict before, and after.
-    pub from: Option<Verdict>,
-    pub to: Verdict,
-    /// The load balancer's view before, and after.
-    pub view_from: LbState,
-    pub view_to: LbState,
 }
 
 /// Records a value once. Beyond the histogram's range only the top bucket is right, and that is where it goes.

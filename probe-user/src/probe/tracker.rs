@@ -366,19 +366,21 @@ impl Bench<'_> {
                 // No request followed a good handshake: the prober only wants the connection.
                 series.protocol = Some(Protocol::Tcp);
             }
-            let entered = series.enter(attempt, former);
+            let (from, to) = series.enter(attempt, former);
             let key = series.key;
             out.push(Event::Judged {
                 series: key,
                 attempt: Box::new(attempt.clone()),
                 revised: former.is_some(),
             });
-            if entered.from != Some(entered.to) {
-                out.push(Event::Changed { series: key, from: entered.from, to: entered.to, at_ns: now_ns });
+            if from != Some(to) {
+                out.push(Event::Changed { series: key, from, to, at_ns: now_ns });
             }
-            if entered.view_from != entered.view_to && series.confirmed {
-                let (from, to) = (entered.view_from, entered.view_to);
-                out.push(Event::View { series: key, from, to, at_ns: judgement.decided_ns });
+            // What a single connection would make of it is told only once it is a probe.
+            let state = series.view().state();
+            if state != series.told && series.confirmed {
+                let from = std::mem::replace(&mut series.told, state);
+                out.push(Event::View { series: key, from, to: state, at_ns: judgement.decided_ns });
             }
         }
         series.kept = attempts;
