@@ -14,9 +14,7 @@ pub(super) const FAMILY: Family = Family {
 pub(super) fn text(policies: &[PolicyFix], hint: bool) -> String {
     let mut lines = vec!["# Lost on reboot and network restart: repeat it in the configuration.".to_owned()];
     if hint {
-        lines.push(
-            "# 'nvaprobe fix' words it for netplan, networkd, NetworkManager and others.".to_owned(),
-        );
+        lines.push("# 'nvaprobe fix' words it for netplan, networkd, NetworkManager and others.".to_owned());
     }
     lines.extend(assumptions(policies));
     lines.extend(commands(policies));
