@@ -225,10 +225,12 @@ fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> {
 fn add_fixes(findings: &mut [Finding], misroutes: &[(usize, fix::Misroute)], facts: Option<&Facts>) {
     let Some(facts) = facts else { return };
     let wanted: Vec<fix::Misroute> = misroutes.iter().map(|(_, misroute)| misroute.clone()).collect();
-    for ((index, _), plan) in misroutes.iter().zip(fix::plan(facts, &wanted)) {
+    let plans = fix::plan(facts, &wanted);
+    let policies: Vec<fix::PolicyFix> = plans.iter().flatten().cloned().collect();
+    for ((index, _), plan) in misroutes.iter().zip(plans) {
         let Some(finding) = findings.get_mut(*index) else { continue };
         match plan {
-            Ok(policy) => finding.fixes.extend(fix::render(&policy)),
+            Ok(policy) => finding.fixes.extend(fix::for_finding(&policy, &policies, facts)),
             Err(why) => finding.evidence.push(evidence::of("fix", why.to_string())),
         }
     }
