@@ -78,6 +78,8 @@ pub struct Failures {
     pub accepted: String,
     /// NICs that were looked at, when there may be others (a capture); empty on a live host, where all are.
     pub captured: Vec<String>,
+    /// Probes that left again for another machine, and what came back from it.
+    pub passed_on: Option<condition::PassedOn>,
 }
 
 impl Case<'_> {
