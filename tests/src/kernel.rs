@@ -6,7 +6,7 @@ use aya::programs::{TestRun, TestRunOptions};
 use probe_common::{
     bytes::Bytes,
     counters::{Counters, Outcome, Program},
-    drops::Layout,
+    drops::{Dropped, Layout},
     follow::{self, End, Place, Room, Table},
     maps::{Peer, Probe, ProbeKey},
     observation::{Direction, Observation},
@@ -140,6 +140,15 @@ impl Kernel {
             observed.push(Observation::from_bytes(&item).expect("the ring holds observations"));
         }
         observed
+    }
+
+    /// Empties the ring of dropped packets.
+    pub fn drain_drops(&mut self) -> Vec<Dropped> {
+        let mut dropped = Vec::new();
+        while let Some(item) = self.maps.ring.next() {
+            dropped.push(Dropped::from_bytes(&item).expect("only the tracepoint writes"));
+        }
+        dropped
     }
 
     /// Runs one packet and tells what it did. The counters must reconcile and name exactly one outcome.

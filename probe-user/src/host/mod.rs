@@ -9,8 +9,10 @@ pub mod addresses;
 pub mod counters;
 mod driver;
 mod dump;
+pub mod firewall;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod imds;
 pub mod links;
 pub mod lookup;
 pub mod neighbours;
@@ -32,6 +34,8 @@ use ipnet::IpNet;
 
 use addresses::Address;
 use counters::Counters;
+use firewall::Ruleset;
+use imds::Imds;
 use links::Links;
 use lookup::{Query, RouteLookup};
 use neighbours::Neighbour;
@@ -72,6 +76,9 @@ pub struct Facts {
     /// Since the namespace began; see [`Counters::since`].
     pub counters: Counters,
     pub xfrm: Vec<Policy>,
+    pub firewall: Ruleset,
+    /// Asked for by [`imds::Service::ask`] only: reading the host sends no packet.
+    pub imds: Imds,
     /// What could not be read. An empty list beside an entry here means "not looked at", not "none".
     pub unread: Vec<Unread>,
 }
@@ -79,7 +86,7 @@ pub struct Facts {
 /// One kind of fact that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
-    /// `addresses`, `rules`, `routes`, `neighbours`, `sysctls`, `listeners`, `requests`, `counters`, `xfrm`.
+    /// `addresses`, `rules`, `routes`, `neighbours`, `sysctls`, `listeners`, `requests`, `counters`, `xfrm`, `firewall`.
     pub what: &'static str,
     pub why: String,
 }
@@ -132,6 +139,9 @@ impl Facts {
         facts.requests = facts.or_unread("requests", sockets::all_requests());
         facts.counters = facts.or_unread("counters", Counters::read());
         facts.xfrm = facts.or_unread("xfrm", xfrm::read());
+        facts.firewall = firewall::read().await;
+        let unread = facts.firewall.unread.iter().map(|why| Unread { what: "firewall", why: why.clone() });
+        facts.unread.extend(unread);
         Ok(facts)
     }
 
