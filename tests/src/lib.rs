@@ -1,8 +1,10 @@
 //! Shared helpers of the nvaprobe test suite.
 
 pub mod fault;
+pub mod captured;
 pub mod kernel;
 pub mod observe;
 pub mod packets;
 pub mod process;
+pub mod traffic;
 pub mod vm;

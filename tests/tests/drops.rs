@@ -1,13 +1,28 @@
 //! The kernel's reasons for dropping packets of probes, on the running kernel.
 
-use std::{fs, net::TcpListener, path::PathBuf, thread, time::Duration};
+use std::{
+    fs,
+    io::Write as _,
+    net::{IpAddr, Ipv4Addr, TcpListener},
+    os::fd::AsRawFd as _,
+    path::PathBuf,
+    thread,
+    time::Duration,
+};
 
-use nix::sys::signal::Signal;
+use nix::sys::{
+    signal::Signal,
+    socket::{
+        AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, bind, connect, sendto, socket,
+    },
+};
 use nvaprobe_tests::{
     kernel::Kernel,
     observe::settings,
+    packets::{ACK, Tcp, ip4},
     process::{Running as Process, tool, until},
 };
+use pnet::packet::tcp::{TcpPacket, ipv4_checksum};
 use probe_common::{
     counters::{Counters, Outcome, Program},
     observation::{Observation, flags},
@@ -33,6 +48,8 @@ use probe_user::{
 };
 
 const PORT: u16 = 8008;
+/// One more source, which the loopback device can play.
+const LOOPBACK_PROBER: [u8; 4] = [127, 0, 0, 9];
 const EVERY: Duration = Duration::from_millis(200);
 
 /// What an observer in the namespace saw while `work` went on.
@@ -78,7 +95,12 @@ fn observe(namespace: &Namespace, drop_reasons: DropReasons, work: impl FnOnce()
                 let links = host::links().await.expect("links");
                 let judged = nics::judged(&[], &links).expect("NICs");
                 let options = Options {
-                    sources: source::collect(Profile::AzureLb, false, &[]).expect("sources"),
+                    sources: source::collect(
+                        Profile::AzureLb,
+                        false,
+                        &[IpAddr::from(LOOPBACK_PROBER).into()],
+                    )
+                    .expect("sources"),
                     drop_reasons,
                     ..Options::default()
                 };
@@ -257,24 +279,37 @@ fn ipv6_is_seen_too() {
 
 /// Within TCP an skb has neither device nor socket of its own: the receiving socket tells the namespace.
 #[test]
-fn what_a_closed_socket_refuses_is_told_with_the_nic_it_came_by() {
+fn what_a_socket_refuses_is_told_with_the_device_it_came_by() {
     let topology = Topology::two_armed().expect("a topology");
-    topology.primary_route().expect("a route");
-    let listener =
-        topology.nva.run(|| TcpListener::bind(("0.0.0.0", PORT))).expect("entered").expect("bound");
-    let seen = thread::scope(|scope| {
-        scope.spawn(|| listener.incoming().take(3).for_each(drop));
-        watch(&topology, || {
-            let probe = Probe::http(topology.target(0, PORT), "/").every(EVERY).attempts(3);
-            let _prober = topology.fabrics[0].probe(probe).expect("a prober");
-            thread::sleep(EVERY * 5);
-        })
+    let prober = Ipv4Addr::from(LOOPBACK_PROBER);
+    let seen = watch(&topology, || {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)).expect("bound");
+        let client =
+            socket(AddressFamily::Inet, SockType::Stream, SockFlag::empty(), None).expect("a socket");
+        let [a, b, c, d] = LOOPBACK_PROBER;
+        bind(client.as_raw_fd(), &SockaddrIn::new(a, b, c, d, 0)).expect("an address of lo");
+        connect(client.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, PORT)).expect("connected");
+        let (mut accepted, peer) = listener.accept().expect("accepted");
+        // A segment far outside of the window, on the tuple of the connection.
+        let (far, data) = (0x4000_0000, [0; 8]);
+        let mut segment =
+            Tcp { sequence: far, payload: data.to_vec(), ..Tcp::new(peer.port(), PORT, ACK) }.bytes();
+        let checksum = TcpPacket::new(&segment).expect("whole");
+        let checksum = ipv4_checksum(&checksum, &prober, &Ipv4Addr::LOCALHOST);
+        segment[16..18].copy_from_slice(&checksum.to_be_bytes());
+        let packet = ip4(LOOPBACK_PROBER, [127, 0, 0, 1], 6, &segment);
+        let raw = socket(AddressFamily::Inet, SockType::Raw, SockFlag::empty(), SockProtocol::Raw);
+        let to = SockaddrIn::new(127, 0, 0, 1, 0);
+        let raw = raw.expect("a raw socket");
+        assert_eq!(sendto(raw.as_raw_fd(), &packet, &to, MsgFlags::empty()), Ok(packet.len()));
+        accepted.write_all(b"it still works").expect("connected");
     });
-    let drops = seen.of("TCP_ABORT_ON_DATA", Way::FromProber);
-    assert_eq!(drops.len(), 3, "{:?}", seen.names(PORT));
-    for dropped in drops {
-        assert_eq!((dropped.device, dropped.ingress), (0, ifindex(&topology, 0)), "{dropped:?}");
-    }
+    let drops: Vec<_> = seen.drops.iter().filter(|dropped| dropped.sequence == 0x4000_0000).collect();
+    let [dropped] = drops.as_slice() else { panic!("one drop: {:?}", seen.names(PORT)) };
+    assert_eq!((from_mapped(&dropped.peer), dropped.way()), (IpAddr::V4(prober), Way::FromProber));
+    assert_eq!((dropped.device, dropped.ingress), (0, 1), "the device is gone, lo was it: {dropped:?}");
+    let name = seen.reasons.as_ref().and_then(|reasons| reasons.name(dropped.reason)).expect("a name");
+    assert!(name.starts_with("TCP_") && name.contains("SEQUENCE"), "{name}");
 }
 
 #[test]

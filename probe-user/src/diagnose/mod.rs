@@ -78,6 +78,8 @@ pub struct Failures {
     pub accepted: String,
     /// NICs that were looked at, when there may be others (a capture); empty on a live host, where all are.
     pub captured: Vec<String>,
+    /// Probes that left again for another machine, and what came back from it.
+    pub passed_on: Option<condition::PassedOn>,
 }
 
 impl Case<'_> {
@@ -225,10 +227,12 @@ fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> {
 fn add_fixes(findings: &mut [Finding], misroutes: &[(usize, fix::Misroute)], facts: Option<&Facts>) {
     let Some(facts) = facts else { return };
     let wanted: Vec<fix::Misroute> = misroutes.iter().map(|(_, misroute)| misroute.clone()).collect();
-    for ((index, _), plan) in misroutes.iter().zip(fix::plan(facts, &wanted)) {
+    let plans = fix::plan(facts, &wanted);
+    let policies: Vec<fix::PolicyFix> = plans.iter().flatten().cloned().collect();
+    for ((index, _), plan) in misroutes.iter().zip(plans) {
         let Some(finding) = findings.get_mut(*index) else { continue };
         match plan {
-            Ok(policy) => finding.fixes.extend(fix::render(&policy)),
+            Ok(policy) => finding.fixes.extend(fix::for_finding(&policy, &policies, facts)),
             Err(why) => finding.evidence.push(evidence::of("fix", why.to_string())),
         }
     }

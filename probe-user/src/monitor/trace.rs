@@ -41,7 +41,7 @@ pub(super) fn gather(
         forwarded: series.forwarded.map(|forwarded| {
             (name(forwarded.device), SocketAddr::new(from_mapped(&forwarded.to.0), forwarded.to.1))
         }),
-        returned: series.forwarded.is_some_and(|forwarded| forwarded.returned),
+        returned: series.forwarded.is_some_and(|forwarded| forwarded.returned.is_some()),
     }
 }
 

@@ -7,7 +7,7 @@ use probe_common::maps::Address;
 
 use super::{
     assess::Judgement,
-    attempt::Attempt,
+    attempt::{Attempt, Left},
     interval,
     lb_view::{LbView, Outcome},
     request::Proxy,
@@ -37,12 +37,20 @@ pub struct SeriesKey {
 /// Where a forwarded probe went, and what came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forwarded {
-    /// The device it left by.
+    /// The device it left by first: a bridge shows it before its port does.
     pub device: u32,
     /// Where to.
     pub to: (Address, u16),
-    /// The answer came back from behind.
-    pub returned: bool,
+    /// When and by which device the answer came back from behind.
+    pub returned: Option<Left>,
+}
+
+/// Probes of a series that were passed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PassedOn {
+    pub probes: u64,
+    /// Those whose answer came back from behind; whether it left is the verdict's matter.
+    pub returned: u64,
 }
 
 /// How the failures of a series lie among its judged attempts.
@@ -105,7 +113,9 @@ pub struct Series {
     pub counts: BTreeMap<Verdict, u64>,
     /// Two attempts from different ports were seen.
     pub confirmed: bool,
+    /// The latest probe that was passed on.
     pub forwarded: Option<Forwarded>,
+    pub passed_on: PassedOn,
     /// Replies by the wrong NIC, counted by that NIC.
     pub out_nics: BTreeMap<u32, u64>,
     /// The latest attempt of each verdict.
@@ -147,6 +157,7 @@ impl Series {
             completed: 0,
             counts: BTreeMap::new(),
             forwarded: None,
+            passed_on: PassedOn::default(),
             out_nics: BTreeMap::new(),
             latest: BTreeMap::new(),
             kept: VecDeque::new(),
@@ -247,6 +258,15 @@ impl Series {
             in_run = fails;
         }
         Failures { judged, failed, runs, last_ok: !in_run && !self.history.is_empty() }
+    }
+
+    /// When the series last fell, if it is remembered: when the last attempt that was OK began, and when the failure after it
+    /// was decided.
+    pub fn fell(&self) -> Option<(u64, u64)> {
+        let outcomes = || self.history.iter().map(|(_, outcome)| outcome);
+        let pairs = outcomes().zip(outcomes().skip(1));
+        let falls = pairs.filter(|(a, b)| a.verdict == Verdict::Ok && b.verdict != Verdict::Ok);
+        falls.last().map(|(last, first)| (last.began_ns, first.decided_ns))
     }
 
     /// The failing verdict to explain: the latest failure's.

@@ -5,6 +5,7 @@ mod interval;
 mod latency;
 mod not_arriving;
 mod platform;
+mod proxied;
 mod shared_signal;
 
 use super::Case;
@@ -51,10 +52,18 @@ pub struct Own<'a> {
 }
 
 pub use not_arriving::{missing, patience};
+pub use proxied::PassedOn;
 
 /// Every condition.
-const CONDITIONS: &[fn(&Scene<'_>) -> Vec<Finding>] =
-    &[not_arriving::find, flapping::find, latency::find, platform::find, shared_signal::find, interval::find];
+const CONDITIONS: &[fn(&Scene<'_>) -> Vec<Finding>] = &[
+    not_arriving::find,
+    proxied::find,
+    flapping::find,
+    latency::find,
+    platform::find,
+    shared_signal::find,
+    interval::find,
+];
 
 /// The findings of all conditions.
 pub fn find(scene: &Scene<'_>) -> Vec<Finding> {
