@@ -1,5 +1,6 @@
 //! Shared helpers of the nvaprobe test suite.
 
+pub mod fault;
 pub mod captured;
 pub mod kernel;
 pub mod observe;
