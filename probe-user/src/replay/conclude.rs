@@ -45,6 +45,7 @@ impl Engine<'_> {
             series: self.tracker.series().map(|series| (series, None)).collect(),
             facts: None,
             listeners: &[],
+            broken: &[],
             own: Some(own),
             platform,
             observer: self.observer(streams),
