@@ -22,8 +22,8 @@ pub struct Layout {
     pub skb_data_len: u32,
     /// `sk_buff.protocol`
     pub skb_protocol: u32,
-    /// `sk_buff.network_header`
-    pub skb_network_header: u32,
+    /// How many bits `sk_buff.network_header` lies behind `protocol`: at most 48, so that one read of 8 bytes has both.
+    pub skb_network_shift: u32,
     /// `sk_buff.dev`
     pub skb_dev: u32,
     /// `sk_buff.skb_iif`
@@ -57,7 +57,7 @@ impl Layout {
         skb_len: 0,
         skb_data_len: 0,
         skb_protocol: 0,
-        skb_network_header: 0,
+        skb_network_shift: 0,
         skb_dev: 0,
         skb_iif: 0,
         skb_sk: 0,
@@ -196,3 +196,106 @@ pub fn describe(headers: &Headers, end: End, into: &mut Dropped) {
 #[cfg(feature = "user")]
 // SAFETY: `repr(C)` of u32 only: no padding, every bit pattern is valid.
 unsafe impl aya::Pod for Layout {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        maps::map_v4,
+        observation::flags,
+        parse::{self, LinkLayer},
+    };
+
+    const PROBER: [u8; 4] = [168, 63, 129, 16];
+    const LOCAL: [u8; 4] = [10, 4, 2, 101];
+
+    fn packet(source: [u8; 4], destination: [u8; 4], protocol: u8, fragment: u16, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0x45, 0];
+        bytes.extend(((20 + payload.len()) as u16).to_be_bytes());
+        bytes.extend([0, 1]);
+        bytes.extend(fragment.to_be_bytes());
+        bytes.extend([64, protocol, 0, 0]);
+        bytes.extend(source);
+        bytes.extend(destination);
+        bytes.extend(payload);
+        bytes
+    }
+
+    /// From port 8008 to 50000, with sequence number 7 and acknowledgement 9.
+    fn syn_ack() -> Vec<u8> {
+        let mut bytes = vec![0x1f, 0x48, 0xc3, 0x50, 0, 0, 0, 7, 0, 0, 0, 9];
+        bytes.extend([0x50, flags::SYN | flags::ACK, 0x20, 0, 0, 0, 0, 0]);
+        bytes
+    }
+
+    fn headers(bytes: &[u8]) -> Headers {
+        let mut headers = Headers::default();
+        parse::headers(bytes, LinkLayer::Raw, &mut headers).expect("a whole packet");
+        headers
+    }
+
+    fn described(bytes: &[u8], end: End) -> Dropped {
+        let headers = headers(bytes);
+        assert_eq!(classify(&headers), Outcome::Followed);
+        let mut dropped = Dropped::default();
+        describe(&headers, end, &mut dropped);
+        dropped
+    }
+
+    #[test]
+    fn a_reply_is_turned_to_the_probers_view() {
+        let dropped = described(&packet(LOCAL, PROBER, protocol::TCP, 0, &syn_ack()), End::To);
+        assert_eq!(dropped.way(), Way::ToProber);
+        assert_eq!((dropped.peer, dropped.local), (map_v4(PROBER), map_v4(LOCAL)));
+        assert_eq!((dropped.peer_port, dropped.local_port), (50000, 8008));
+        assert_eq!((dropped.sequence, dropped.acknowledgement, dropped.flags), (7, 9, 0x12));
+        assert!(!dropped.is_icmp() && dropped.family == 4);
+    }
+
+    #[test]
+    fn the_same_segment_from_the_prober_has_its_ends_turned() {
+        let dropped = described(&packet(PROBER, LOCAL, protocol::TCP, 0, &syn_ack()), End::From);
+        assert_eq!(dropped.way(), Way::FromProber);
+        assert_eq!((dropped.peer, dropped.local), (map_v4(PROBER), map_v4(LOCAL)));
+        assert_eq!((dropped.peer_port, dropped.local_port), (8008, 50000));
+    }
+
+    #[test]
+    fn an_icmp_error_has_the_connection_that_it_quotes_whoever_sent_it() {
+        let error = |quoted: Vec<u8>| [vec![3, 10, 0, 0, 0, 0, 0, 0], quoted].concat();
+        // To the prober: about its own packet, here from port 8008 of it.
+        let quoted = packet(PROBER, LOCAL, protocol::TCP, 0, &syn_ack());
+        let ours = described(&packet(LOCAL, PROBER, protocol::ICMP, 0, &error(quoted)), End::To);
+        assert_eq!((ours.peer, ours.peer_port, ours.local_port), (map_v4(PROBER), 8008, 50000));
+        // From the prober: about a reply of ours.
+        let quoted = packet(LOCAL, PROBER, protocol::TCP, 0, &syn_ack());
+        let theirs = described(&packet(PROBER, LOCAL, protocol::ICMP, 0, &error(quoted)), End::From);
+        assert_eq!((theirs.peer, theirs.peer_port, theirs.local_port), (map_v4(PROBER), 50000, 8008));
+        for dropped in [ours, theirs] {
+            assert!(dropped.is_icmp());
+            assert_eq!(
+                (dropped.icmp_type, dropped.icmp_code, dropped.sequence, dropped.flags),
+                (3, 10, 7, 0)
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_probe_has_its_own_outcome() {
+        let udp = packet(LOCAL, PROBER, protocol::UDP, 0, &[0, 68, 0, 67, 0, 8, 0, 0]);
+        assert_eq!(classify(&headers(&udp)), Outcome::IgnoredPlatform);
+        let echo = packet(LOCAL, PROBER, protocol::ICMP, 0, &[8, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(classify(&headers(&echo)), Outcome::IgnoredOtherProtocol);
+        let later = packet(LOCAL, PROBER, protocol::TCP, 64, &syn_ack());
+        assert_eq!(classify(&headers(&later)), Outcome::IgnoredFragment);
+        let about_udp = [vec![3, 3, 0, 0, 0, 0, 0, 0], udp].concat();
+        let error = packet(PROBER, LOCAL, protocol::ICMP, 0, &about_udp);
+        assert_eq!(classify(&headers(&error)), Outcome::IgnoredOtherProtocol);
+    }
+
+    #[test]
+    fn a_record_of_another_length_is_none() {
+        assert_eq!(Dropped::from_bytes(&[0; size_of::<Dropped>()]), Some(Dropped::default()));
+        assert_eq!(Dropped::from_bytes(&[0; size_of::<crate::observation::Observation>()]), None);
+    }
+}

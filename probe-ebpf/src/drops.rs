@@ -44,7 +44,10 @@ fn nvaprobe_drop(context: RawTracePointContext) -> i32 {
     0
 }
 
-/// Everything that the BPF stack has no room for.
+/// Everything that the BPF stack has no room for. The bytes come first: the compiler reads them by a pointer that it
+/// made before the last comparison of the offset, so the verifier takes some reads for longer than they can be. What
+/// follows is room for that.
+#[repr(C)]
 pub(crate) struct Scratch {
     bytes: [u8; WINDOW],
     headers: Headers,
@@ -55,11 +58,12 @@ pub(crate) struct Scratch {
 #[inline(always)]
 fn dropped(context: &RawTracePointContext, counters: &mut Counters) -> Option<Outcome> {
     let skb: usize = context.arg(0);
-    let protocol = u16::from_be(read(skb + layout!(skb_protocol))?);
+    let fields: u64 = read(skb + layout!(skb_protocol))?;
+    let protocol = u16::from_be(fields as u16);
     if protocol != ETHERTYPE_IPV4 && protocol != ETHERTYPE_IPV6 {
         return Some(Outcome::IgnoredNotIp);
     }
-    let network = network_header(skb)?;
+    let network = network_header(skb, (fields >> layout!(skb_network_shift)) as u16)?;
     let found = if protocol == ETHERTYPE_IPV4 {
         let [from, to]: [u32; 2] = read(network + 12)?;
         sources::v4(from, to)
@@ -75,14 +79,12 @@ fn dropped(context: &RawTracePointContext, counters: &mut Counters) -> Option<Ou
 
 /// Where the IP header is.
 #[inline(always)]
-fn network_header(skb: usize) -> Option<usize> {
-    let offset: u16 = read(skb + layout!(skb_network_header))?;
+fn network_header(skb: usize, offset: u16) -> Option<usize> {
     // Not set yet: between the driver and `__netif_receive_skb_core`, where `data` is behind the link-layer header.
     if offset == 0 {
-        read(skb + layout!(skb_data))
-    } else {
-        Some(read::<usize>(skb + layout!(skb_head))? + usize::from(offset))
+        return read(skb + layout!(skb_data));
     }
+    Some(read::<usize>(skb + layout!(skb_head))? + usize::from(offset))
 }
 
 #[inline(always)]
@@ -114,7 +116,10 @@ fn of_a_source(
     let length: u32 = read(skb + layout!(skb_len))?;
     let elsewhere: u32 = read(skb + layout!(skb_data_len))?;
     let length = (data + length as usize).wrapping_sub(network) as u32 as usize;
-    let readable = length.saturating_sub(elsewhere as usize);
+    let mut readable = length.saturating_sub(elsewhere as usize);
+    if readable > WINDOW {
+        readable = WINDOW;
+    }
     // As much as there may be, a constant for the verifier: behind the linear part lies `skb_shared_info`, which is
     // longer than the window, so the read stays in the same allocation.
     copy(network, bytes)?;

@@ -50,8 +50,9 @@ pub(super) struct Observation {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     kernel_log: Option<bool>,
 
+    // Hidden as long as it has no key in the configuration: every flag that is shown has one.
     /// Do not ask the kernel why it drops packets of probes: asking costs a look at every packet that it drops
-    #[arg(long)]
+    #[arg(long, hide = true)]
     no_drop_reasons: bool,
 }
 

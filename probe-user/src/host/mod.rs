@@ -10,10 +10,13 @@ pub mod changes;
 pub mod counters;
 mod driver;
 mod dump;
+pub mod firewall;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod imds;
 pub mod links;
 pub mod lookup;
+pub mod managers;
 pub mod neighbours;
 pub mod netlink;
 pub mod qdisc;
@@ -33,8 +36,11 @@ use ipnet::IpNet;
 
 use addresses::Address;
 use counters::Counters;
+use firewall::Ruleset;
+use imds::Imds;
 use links::Links;
 use lookup::{Query, RouteLookup};
+use managers::Managers;
 use neighbours::Neighbour;
 use netlink::Netlink;
 use routes::Route;
@@ -65,6 +71,8 @@ pub struct Facts {
     /// Every table, local included.
     pub routes: Vec<Route>,
     pub tables: TableNames,
+    /// Who configures the NICs.
+    pub managers: Managers,
     pub neighbours: Vec<Neighbour>,
     pub sysctls: Sysctls,
     pub listeners: Vec<Listener>,
@@ -73,6 +81,9 @@ pub struct Facts {
     /// Since the namespace began; see [`Counters::since`].
     pub counters: Counters,
     pub xfrm: Vec<Policy>,
+    pub firewall: Ruleset,
+    /// Asked for by [`imds::Service::ask`] only: reading the host sends no packet.
+    pub imds: Imds,
     /// What could not be read. An empty list beside an entry here means "not looked at", not "none".
     pub unread: Vec<Unread>,
 }
@@ -80,7 +91,7 @@ pub struct Facts {
 /// One kind of fact that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
-    /// `addresses`, `rules`, `routes`, `neighbours`, `sysctls`, `listeners`, `requests`, `counters`, `xfrm`.
+    /// `addresses`, `rules`, `routes`, `neighbours`, `sysctls`, `listeners`, `requests`, `counters`, `xfrm`, `firewall`.
     pub what: &'static str,
     pub why: String,
 }
@@ -123,6 +134,7 @@ impl Facts {
     pub async fn read() -> Result<Self, HostError> {
         let netlink = Netlink::open().map_err(HostError::Socket)?;
         let mut facts = Self::routing_by(&netlink).await?;
+        facts.managers = Managers::of_this_host(&facts.links);
         let neighbours = neighbours::read(&netlink).await;
         facts.neighbours = facts.or_unread("neighbours", neighbours);
         facts.sysctls = facts.or_unread("sysctls", Sysctls::read());
@@ -130,6 +142,9 @@ impl Facts {
         facts.requests = facts.or_unread("requests", sockets::all_requests());
         facts.counters = facts.or_unread("counters", Counters::read());
         facts.xfrm = facts.or_unread("xfrm", xfrm::read());
+        facts.firewall = firewall::read().await;
+        let unread = facts.firewall.unread.iter().map(|why| Unread { what: "firewall", why: why.clone() });
+        facts.unread.extend(unread);
         Ok(facts)
     }
 

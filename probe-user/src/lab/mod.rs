@@ -4,6 +4,7 @@
 //! outlive it, however it ends. Used by `nvaprobe lab` and by the namespace tests.
 
 mod attempt;
+pub mod backend;
 mod engine;
 mod error;
 pub mod ethtool;

@@ -13,6 +13,8 @@ use super::{Result, netlink::Netlink};
 
 /// The main routing table.
 pub const MAIN: u32 = 254;
+/// The table of this host's own addresses.
+pub const LOCAL: u32 = 255;
 
 /// What a route does with its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub enum Kind {
     Unreachable,
     Blackhole,
     Prohibit,
+    /// The destination is this host.
+    Local,
 }
 
 /// `ip route add …`
@@ -115,10 +119,15 @@ impl Route {
             Kind::Unreachable => RouteType::Unreachable,
             Kind::Blackhole => RouteType::BlackHole,
             Kind::Prohibit => RouteType::Prohibit,
+            Kind::Local => RouteType::Local,
         };
         // A gateway must be reachable by a route of narrower scope; a route without one is on-link (fib_check_nh).
         let on_link = self.kind == Kind::Unicast && self.via.is_none() && self.to.addr().is_ipv4();
-        header.scope = if on_link { RouteScope::Link } else { RouteScope::Universe };
+        header.scope = match self.kind {
+            Kind::Local => RouteScope::Host,
+            _ if on_link => RouteScope::Link,
+            _ => RouteScope::Universe,
+        };
         if self.onlink {
             header.flags.insert(RouteFlags::Onlink);
         }
@@ -151,6 +160,8 @@ pub struct Rule {
     pub iif: Option<String>,
     pub oif: Option<String>,
     pub fwmark: Option<u32>,
+    /// The bits of the mark that count; all when `None`.
+    pub fwmask: Option<u32>,
     pub priority: Option<u32>,
     pub table: u32,
     pub ipv6: bool,
@@ -176,6 +187,7 @@ impl Rule {
             self.iif.clone().map(RuleAttribute::Iifname),
             self.oif.clone().map(RuleAttribute::Oifname),
             self.fwmark.map(RuleAttribute::FwMark),
+            self.fwmask.map(RuleAttribute::FwMask),
             self.priority.map(RuleAttribute::Priority),
         ];
         message.attributes.extend(attributes.into_iter().flatten());

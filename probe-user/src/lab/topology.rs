@@ -11,8 +11,9 @@ use ipnet::IpNet;
 
 use super::{
     Error, Result,
+    backend::Backend,
     fabric::{Answers, Config, Fabric},
-    listener::{Listener, Serve},
+    listener::{Deaf, Listener, Serve},
     netlink::End,
     netns::Namespace,
     route::{Route, Rule},
@@ -38,6 +39,8 @@ pub struct Plan {
     pub answers: Answers,
     /// Fabrics answer the VM's own requests to 168.63.129.16.
     pub platform: bool,
+    /// A workload behind one more device, and the appliance forwards (TB).
+    pub backend: bool,
 }
 
 impl Default for Plan {
@@ -49,6 +52,7 @@ impl Default for Plan {
             rp_filter: 0,
             answers: Answers::Everything,
             platform: false,
+            backend: false,
         }
     }
 }
@@ -68,7 +72,9 @@ pub struct Topology {
     // Fabrics stop before their namespaces go.
     pub fabrics: Vec<Fabric>,
     pub nva: Namespace,
+    /// The NICs that are probed: the device towards the workload is none of them.
     pub nics: Vec<Nic>,
+    pub backend: Option<Backend>,
 }
 
 impl Topology {
@@ -111,8 +117,10 @@ impl Topology {
             };
             fabrics.push(Fabric::start(&fabric, FABRIC_DEVICE, config)?);
         }
+        let name = format!("eth{}", plan.nics);
+        let backend = plan.backend.then(|| Backend::start(&nva, &name, plan.ipv6)).transpose()?;
         settle(&nva, &nics)?;
-        Ok(Self { fabrics, nva, nics })
+        Ok(Self { fabrics, nva, nics, backend })
     }
 
     /// The probe source's /32 out of `nic` by its gateway: what Azure's DHCP gives the primary NIC.
@@ -167,6 +175,22 @@ impl Topology {
         self.nics[nic].address6.map(|address| SocketAddr::new(IpAddr::V6(address), port))
     }
 
+    /// A service on one address of a NIC only.
+    pub fn listen_at(&self, nic: usize, port: u16, serve: Serve) -> Result<Listener> {
+        Listener::start(&self.nva, self.target(nic, port), None, serve)
+    }
+
+    /// A service on every address, bound to the NIC's device (`SO_BINDTODEVICE`).
+    pub fn listen_by(&self, nic: usize, port: u16, serve: Serve) -> Result<Listener> {
+        let anywhere = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port);
+        Listener::start(&self.nva, anywhere, Some(&self.nics[nic].name), serve)
+    }
+
+    /// A service that accepts nobody, on a NIC's address.
+    pub fn deaf(&self, nic: usize, port: u16, backlog: u16) -> Result<Deaf> {
+        Deaf::start(&self.nva, self.target(nic, port), backlog)
+    }
+
     /// A service on every address.
     pub fn listen(&self, port: u16, serve: Serve) -> Result<Listener> {
         Listener::start(&self.nva, SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port), None, serve)
@@ -175,11 +199,14 @@ impl Topology {
 
 fn prepare(nva: &Namespace, plan: &Plan) -> Result<()> {
     let rp_filter = plan.rp_filter.to_string();
+    let forwards = if plan.backend { "1" } else { "0" };
     sysctl::set_all(
         nva,
         &[
             ("ipv4/conf/all/rp_filter", rp_filter.as_str()),
             ("ipv4/conf/default/rp_filter", rp_filter.as_str()),
+            ("ipv4/ip_forward", forwards),
+            ("ipv6/conf/all/forwarding", forwards),
             // A closed socket whose FIN nobody acknowledges keeps its namespace alive until it gives up: soon.
             ("ipv4/tcp_orphan_retries", "1"),
             // Addresses are usable at once, and only what the plan says is configured.

@@ -5,6 +5,7 @@ use crate::{
     diagnose::{
         self, Case,
         condition::{Broken, Own, Scene},
+        trace::Trace,
     },
     fix::PolicyFix,
     host::{Facts, lookup::RouteLookup, sockets::Listener},
@@ -21,8 +22,7 @@ use crate::{
 pub struct Look<'a> {
     pub context: Context<'a>,
     pub judging: &'a Judging,
-    /// Every series, with the kernel's answer about its replies where it was asked.
-    pub series: Vec<(&'a Series, Option<RouteLookup>)>,
+    pub series: Vec<Row<'a>>,
     /// The host; `None` for a capture.
     pub facts: Option<&'a Facts>,
     pub listeners: &'a [Listener],
@@ -37,21 +37,30 @@ pub struct Look<'a> {
     pub to_ns: u64,
 }
 
+/// One series, with what the host was asked about it.
+#[derive(Debug)]
+pub struct Row<'a> {
+    pub series: &'a Series,
+    /// The kernel's answer about its replies.
+    pub lookup: Option<RouteLookup>,
+    pub trace: Option<Trace>,
+}
+
 impl Look<'_> {
     /// The report, and the routing fixes that it names.
     pub fn conclude(self) -> (Report, Vec<PolicyFix>) {
         let context = &self.context;
-        let probes: Vec<_> =
-            self.series.iter().map(|(series, _)| context.series(series, self.to_ns)).collect();
+        let probes: Vec<_> = self.series.iter().map(|row| context.series(row.series, self.to_ns)).collect();
         let cases: Vec<Case<'_>> = self
             .series
             .iter()
             .zip(&probes)
-            .map(|((series, lookup), document)| Case {
+            .map(|(row, document)| Case {
                 series: document,
-                failures: context.failures(series),
-                lookup: lookup.as_ref(),
+                failures: context.failures(row.series),
+                lookup: row.lookup.as_ref(),
                 facts: self.facts,
+                trace: row.trace.as_ref(),
             })
             .collect();
         let nics: Vec<String> = self.nics.iter().map(|nic| nic.name.clone()).collect();

@@ -5,6 +5,7 @@ pub mod clock;
 pub mod conclude;
 mod history;
 pub mod nics;
+mod trace;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -30,6 +31,7 @@ use crate::{
     diagnose::{
         self, Case,
         condition::{self, Broken, Own, Scene},
+        trace::Trace,
     },
     fix::PolicyFix,
     host::{
@@ -115,6 +117,8 @@ pub struct Monitor {
     batch: Vec<Observation>,
     /// The latest packets of probes that the kernel dropped.
     dropped: Vec<Dropped>,
+    /// The host's counters when the look began.
+    counters_before: crate::host::counters::Counters,
     happened: Vec<probe::Event>,
     // Last, so that the lock is free only when everything is detached.
     _instance: Instance,
@@ -181,6 +185,7 @@ impl Monitor {
             plans: Vec::new(),
             batch: Vec::with_capacity(BATCH),
             dropped: Vec::new(),
+            counters_before: crate::host::counters::Counters::read().unwrap_or_default(),
             happened: Vec::new(),
             _instance: instance,
         })
@@ -404,7 +409,8 @@ impl Monitor {
         let facts = Facts::read().await.ok()?;
         let lookup = self.look_up(&facts, series).await;
         let document = self.context().series(series, boot_ns());
-        let case = self.case(series, &document, &facts, lookup.as_ref());
+        let trace = self.trace(&facts, series);
+        let case = self.case(series, &document, &facts, lookup.as_ref(), trace.as_ref());
         diagnose::diagnose(&[case]).into_iter().next()
     }
 
@@ -424,19 +430,37 @@ impl Monitor {
         document: &'a crate::report::document::Series,
         facts: &'a Facts,
         lookup: Option<&'a RouteLookup>,
+        trace: Option<&'a Trace>,
     ) -> Case<'a> {
-        Case { series: document, failures: self.context().failures(series), lookup, facts: Some(facts) }
+        Case {
+            series: document,
+            failures: self.context().failures(series),
+            lookup,
+            facts: Some(facts),
+            trace,
+        }
     }
 
-    /// Asks the kernel where replies go, for a series that fails by asymmetry.
+    /// Asks the kernel where replies go, for a series that fails.
     async fn look_up(&self, facts: &Facts, series: &Series) -> Option<RouteLookup> {
-        if series.failing_verdict() != Some(Verdict::Asymmetric) {
-            return None;
-        }
         let from = from_mapped(&series.key.local);
-        // A prefix has several addresses, and not all need be misrouted.
-        let to = from_mapped(&series.latest.get(&Verdict::Asymmetric)?.tuple.peer);
+        // A prefix has several addresses, and not all need fail.
+        let to = from_mapped(&series.latest.get(&series.failing_verdict()?)?.tuple.peer);
         Some(facts.lookup(Query::reply(from, series.key.local_port, to, series.key.nic)).await)
+    }
+
+    /// What became of a failing series' packets inside the host.
+    fn trace(&self, facts: &Facts, series: &Series) -> Option<Trace> {
+        let attempt = series.latest.get(&series.failing_verdict()?)?;
+        let name = |ifindex: u32| self.names.get(ifindex);
+        Some(trace::gather(
+            series,
+            attempt,
+            facts,
+            facts.counters.since(&self.counters_before),
+            self.drop_reasons().map(|reasons| (self.dropped.as_slice(), reasons)),
+            name,
+        ))
     }
 
     /// Where this host's own packets to the first exact IPv4 source go, when they get no answer, and which connections wait.
@@ -468,9 +492,13 @@ impl Monitor {
             self.tracker.series().filter_map(|series| self.broken(&series.key)).collect();
         let mut series = Vec::new();
         for one in self.tracker.series() {
-            series.push((one, self.look_up(&facts, one).await));
+            series.push(conclude::Row {
+                series: one,
+                lookup: self.look_up(&facts, one).await,
+                trace: self.trace(&facts, one),
+            });
         }
-        let ports = conclude::ports(series.iter().map(|(series, _)| &series.key));
+        let ports = conclude::ports(series.iter().map(|row| &row.series.key));
         let listeners = host::listeners(&ports).unwrap_or_else(|error| {
             tracing::warn!("{error}");
             Vec::new()

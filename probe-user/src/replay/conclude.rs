@@ -5,7 +5,12 @@ use probe_common::counters::Outcome;
 use super::{Engine, ReplayError, Replayed, stream::Stream};
 use crate::{
     diagnose::condition::Own,
-    monitor::{assemble::Context, clock::Clock, conclude::Look, nics::Names},
+    monitor::{
+        assemble::Context,
+        clock::Clock,
+        conclude::{Look, Row},
+        nics::Names,
+    },
     report::document::{Nic, Observer, ObserverState, Reason},
 };
 
@@ -42,7 +47,7 @@ impl Engine<'_> {
         let look = Look {
             context,
             judging: &self.settings.judging,
-            series: self.tracker.series().map(|series| (series, None)).collect(),
+            series: self.tracker.series().map(|series| Row { series, lookup: None, trace: None }).collect(),
             facts: None,
             listeners: &[],
             broken: &[],
@@ -108,7 +113,7 @@ impl Engine<'_> {
             reason(
                 "time-order",
                 format!(
-                    "{} packets stand more than 10 ms out of order; put the files into order with `reordercap`",
+                    "{} packets stand more than a second out of order; put the files into order with `reordercap`",
                     self.disordered
                 ),
             );

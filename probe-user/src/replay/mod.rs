@@ -195,6 +195,3 @@ impl<'a> Engine<'a> {
         );
     }
 }
-
-#[cfg(test)]
-mod tests;

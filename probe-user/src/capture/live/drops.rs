@@ -125,13 +125,25 @@ fn layout(types: &KernelTypes) -> Result<Layout, BtfError> {
     let pointer = |path| types.offset(path, 8);
     let word = |path| types.offset(path, 4);
     let half = |path| types.offset(path, 2);
+    let protocol = half("sk_buff.protocol")?;
+    let network = half("sk_buff.network_header")?;
+    // Side by side in every kernel so far, and read together.
+    let skb_network_shift = match network.checked_sub(protocol) {
+        Some(apart @ 2..=6) => apart * 8,
+        _ => {
+            return Err(BtfError::Unexpected {
+                name: "sk_buff.network_header".to_owned(),
+                found: format!("at {network}, protocol at {protocol}"),
+            });
+        }
+    };
     Ok(Layout {
         skb_head: pointer("sk_buff.head")?,
         skb_data: pointer("sk_buff.data")?,
         skb_len: word("sk_buff.len")?,
         skb_data_len: word("sk_buff.data_len")?,
-        skb_protocol: half("sk_buff.protocol")?,
-        skb_network_header: half("sk_buff.network_header")?,
+        skb_protocol: protocol,
+        skb_network_shift,
         skb_dev: pointer("sk_buff.dev")?,
         skb_iif: word("sk_buff.skb_iif")?,
         skb_sk: pointer("sk_buff.sk")?,

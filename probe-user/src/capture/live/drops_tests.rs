@@ -7,10 +7,10 @@ fn kernel() -> KernelTypes {
 #[test]
 fn the_running_kernel_is_understood() {
     let Understood { layout, reasons } = understand(Path::new(KERNEL_BTF)).expect("a kernel from 5.17 on");
-    let offsets = [layout.skb_head, layout.skb_data, layout.skb_network_header, layout.skb_protocol];
+    let offsets = [layout.skb_head, layout.skb_data, layout.skb_dev, layout.skb_protocol];
     assert!(offsets.iter().all(|offset| *offset > 0 && *offset < 512), "{layout:?}");
     // The four header fields lie side by side in every kernel that has them (include/linux/skbuff.h).
-    assert_eq!(layout.skb_network_header, layout.skb_protocol + 4, "{layout:?}");
+    assert_eq!(layout.skb_network_shift, 32, "{layout:?}");
     assert_eq!(layout.skb_data, layout.skb_head + 8, "{layout:?}");
     assert_eq!(layout.skb_data_len, layout.skb_len + 4, "{layout:?}");
     assert_eq!(layout.dst_dev, 0, "the first member of a route: {layout:?}");

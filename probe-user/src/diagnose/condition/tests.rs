@@ -38,7 +38,7 @@ fn judged(count: u64) -> Failures {
 fn look(series: &Series, change: impl FnOnce(&mut Scene<'_>)) -> Vec<Finding> {
     let facts =
         Facts { sysctls: Sysctls { v4_forwarding: Some(false), ..Sysctls::default() }, ..Facts::default() };
-    let cases = [Case { series, failures: judged(6), lookup: None, facts: Some(&facts) }];
+    let cases = [Case { series, failures: judged(6), lookup: None, facts: Some(&facts), trace: None }];
     let nics = ["eth0".to_owned(), "eth1".to_owned()];
     let mut scene = Scene {
         cases: &cases,

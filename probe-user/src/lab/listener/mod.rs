@@ -2,6 +2,7 @@
 
 mod answer;
 mod connection;
+mod deaf;
 mod request;
 mod serve;
 
@@ -26,6 +27,7 @@ use nix::{
 
 pub use self::{
     answer::{After, Answer, Piece, Response},
+    deaf::Deaf,
     serve::Serve,
 };
 use super::{Error, Result, netns::Namespace};
@@ -70,7 +72,7 @@ impl Listener {
         device: Option<&str>,
         serve: Serve,
     ) -> Result<Self> {
-        let listener = namespace.run(|| open(address, device))??;
+        let listener = namespace.run(|| open(address, device, Backlog::MAXCONN))??;
         let shared = Arc::new(Shared {
             serve: Mutex::new(serve),
             stop: AtomicBool::new(false),
@@ -111,7 +113,7 @@ impl Drop for Listener {
     }
 }
 
-fn open(address: SocketAddr, device: Option<&str>) -> Result<TcpListener> {
+fn open(address: SocketAddr, device: Option<&str>, backlog: Backlog) -> Result<TcpListener> {
     let what = || format!("listen on {address}");
     let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let fd = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)
@@ -123,7 +125,7 @@ fn open(address: SocketAddr, device: Option<&str>) -> Result<TcpListener> {
     }
     let raw = std::os::fd::AsRawFd::as_raw_fd(&fd);
     bind(raw, &SockaddrStorage::from(address)).map_err(|e| Error::system(what(), e))?;
-    listen(&fd, Backlog::MAXCONN).map_err(|e| Error::system(what(), e))?;
+    listen(&fd, backlog).map_err(|e| Error::system(what(), e))?;
     let listener = TcpListener::from(fd);
     listener.set_nonblocking(true).map_err(|e| Error::system(what(), e))?;
     Ok(listener)
