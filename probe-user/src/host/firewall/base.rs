@@ -36,7 +36,7 @@ impl Family {
         })
     }
 
-    pub(super) const fn word(self) -> &'static str {
+    pub const fn word(self) -> &'static str {
         match self {
             Self::Ip => "ip",
             Self::Ip6 => "ip6",
