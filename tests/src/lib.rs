@@ -1,6 +1,7 @@
 //! Shared helpers of the nvaprobe test suite.
 
 pub mod kernel;
+pub mod namespace;
 pub mod observe;
 pub mod packets;
 pub mod process;

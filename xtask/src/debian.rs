@@ -21,8 +21,11 @@ impl Package {
 
 /// Programs that the tests start, the package that brings each, and what it is for. A C linker is not among
 /// them: without one, this program could not have been compiled.
-const TOOLS: [(&str, &str, &str); 1] =
-    [("ip", "iproute2", "`ip` and `tc`, to compare what is there before and after a test")];
+const TOOLS: [(&str, &str, &str); 3] = [
+    ("ip", "iproute2", "`ip` and `tc`, to compare what is there before and after a test"),
+    ("nft", "nftables", "`nft`, to make firewalls that are read back"),
+    ("iptables-legacy", "iptables", "both kinds of `iptables`, for the same"),
+];
 
 /// The LLVM of Debian's rustc, until it is installed and can be asked.
 pub(crate) const LLVM: u32 = 22;
