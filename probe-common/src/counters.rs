@@ -11,11 +11,13 @@ pub enum Program {
     TcIngress = 1,
     /// TC classifier at egress.
     TcEgress = 2,
+    /// Raw tracepoint `kfree_skb`.
+    Drops = 3,
 }
 
 impl Program {
     /// Every program, in key order.
-    pub const ALL: [Self; 3] = [Self::Xdp, Self::TcIngress, Self::TcEgress];
+    pub const ALL: [Self; 4] = [Self::Xdp, Self::TcIngress, Self::TcEgress, Self::Drops];
 
     /// Name used in reports.
     pub const fn name(self) -> &'static str {
@@ -23,6 +25,7 @@ impl Program {
             Self::Xdp => "xdp",
             Self::TcIngress => "tc-ingress",
             Self::TcEgress => "tc-egress",
+            Self::Drops => "drops",
         }
     }
 }
@@ -45,6 +48,8 @@ pub enum Outcome {
     IgnoredOtherProtocol,
     /// Ignored: a later fragment; its ports are in the first one.
     IgnoredFragment,
+    /// Ignored: dropped in another network namespace.
+    IgnoredOtherNamespace,
     /// Failed: a header is cut short, or a length in it is impossible.
     FailedMalformed,
     /// Failed: more headers than the parser follows (VLAN tags, IPv6 extension headers).
@@ -57,7 +62,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every outcome, in index order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Followed,
         Self::IgnoredNotIp,
         Self::IgnoredForeign,
@@ -65,6 +70,7 @@ impl Outcome {
         Self::IgnoredUnknownConnection,
         Self::IgnoredOtherProtocol,
         Self::IgnoredFragment,
+        Self::IgnoredOtherNamespace,
         Self::FailedMalformed,
         Self::FailedTooDeep,
         Self::FailedUnreadable,
@@ -81,6 +87,7 @@ impl Outcome {
             Self::IgnoredUnknownConnection => "ignored-unknown-connection",
             Self::IgnoredOtherProtocol => "ignored-other-protocol",
             Self::IgnoredFragment => "ignored-fragment",
+            Self::IgnoredOtherNamespace => "ignored-other-namespace",
             Self::FailedMalformed => "failed-malformed",
             Self::FailedTooDeep => "failed-too-deep",
             Self::FailedUnreadable => "failed-unreadable",

@@ -7,6 +7,7 @@
 
 pub mod bytes;
 pub mod counters;
+pub mod drops;
 pub mod follow;
 pub mod maps;
 pub mod observation;

@@ -7,6 +7,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "aya's entry points pass the context by value")]
 #![feature(asm_experimental_arch)] // `packet::word`; the BPF target is not stable either
 
+mod drops;
 mod egress;
 mod follow;
 mod ingress;

@@ -7,14 +7,19 @@ use aya_ebpf::{
 };
 use probe_common::{
     counters::{Counters, Program},
+    drops::Layout,
     maps::{Address, Device, Peer, Probe, ProbeKey, Settings},
 };
 
-use crate::follow::Scratch;
+use crate::{drops, follow::Scratch};
 
 /// Read-only after loading: the sources.
 #[unsafe(no_mangle)]
 pub(crate) static SETTINGS: Global<Settings> = Global::new(Settings::EMPTY);
+
+/// Read-only after loading: where this kernel keeps what `drops` reads.
+#[unsafe(no_mangle)]
+pub(crate) static LAYOUT: Global<Layout> = Global::new(Layout::EMPTY);
 
 #[map]
 pub(crate) static COUNTERS: PerCpuArray<Counters> =
@@ -36,3 +41,7 @@ pub(crate) static SOURCES: LpmTrie<Address, Peer> = LpmTrie::with_max_entries(40
 /// Where a probe packet's headers are copied to and parsed: contiguous whatever the packet's shape.
 #[map]
 pub(crate) static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);
+
+/// The same for the tracepoint, apart: a softirq may run the programs above on this CPU in the middle of it.
+#[map]
+pub(crate) static DROP_SCRATCH: PerCpuArray<drops::Scratch> = PerCpuArray::with_max_entries(1, 0);

@@ -14,5 +14,6 @@ pub mod lab;
 pub mod monitor;
 pub mod probe;
 pub mod profile;
+pub mod replay;
 pub mod report;
 pub mod source;

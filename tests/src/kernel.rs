@@ -1,18 +1,17 @@
 //! The programs by `BPF_PROG_RUN`, and the same decisions in userspace beside them.
 
-use std::collections::HashMap;
-
 use aya::programs::{TestRun, TestRunOptions};
 use probe_common::{
-    bytes::Bytes,
     counters::{Counters, Outcome, Program},
-    follow::{self, End, Place, Room, Table},
-    maps::{Peer, Probe, ProbeKey},
+    drops::{Dropped, Layout},
+    follow::Place,
+    maps::ProbeKey,
     observation::{Direction, Observation},
-    parse::{self, Error, Headers, Link, LinkLayer},
+    parse::{Error, LinkLayer},
 };
 use probe_user::{
     capture::live::load::{self, Loaded, Maps, Sizes},
+    replay::{sighting::Sighting, sources::Matcher, table::Connections},
     source::{self, Profile, Source, from_mapped},
 };
 
@@ -103,7 +102,13 @@ impl Kernel {
     }
 
     pub fn with(sources: Vec<Source>, sizes: Sizes) -> Self {
-        let (loaded, maps) = load::load(&sources, sizes, false).expect("the BPF object loads (as root)");
+        Self::on(&Layout::EMPTY, sources, sizes)
+    }
+
+    /// The same with the tracepoint's program ready for this kernel.
+    pub fn on(layout: &Layout, sources: Vec<Source>, sizes: Sizes) -> Self {
+        let loaded = load::load(&sources, sizes, false, layout);
+        let (loaded, maps) = loaded.expect("the BPF object loads (as root)");
         Self { loaded, maps, sources }
     }
 
@@ -135,6 +140,15 @@ impl Kernel {
         observed
     }
 
+    /// Empties the ring of dropped packets.
+    pub fn drain_drops(&mut self) -> Vec<Dropped> {
+        let mut dropped = Vec::new();
+        while let Some(item) = self.maps.ring.next() {
+            dropped.push(Dropped::from_bytes(&item).expect("only the tracepoint writes"));
+        }
+        dropped
+    }
+
     /// Runs one packet and tells what it did. The counters must reconcile and name exactly one outcome.
     pub fn effect(&mut self, hook: Hook, packet: &[u8]) -> Effect {
         let before = self.counters(hook.program);
@@ -157,94 +171,31 @@ impl Kernel {
     }
 }
 
-/// The kernel half's decisions, in userspace: what a replay does.
+/// The kernel half's decisions, in userspace: the code of a replay.
 #[derive(Default)]
 pub struct Shadow {
-    probes: HashMap<ProbeKey, Probe>,
-}
-
-impl Table for Shadow {
-    fn update<R>(&mut self, key: &ProbeKey, change: impl FnOnce(&mut Probe) -> R) -> Option<R> {
-        self.probes.get_mut(key).map(change)
-    }
-
-    fn insert(&mut self, key: &ProbeKey, probe: &Probe, _new: bool) -> bool {
-        self.probes.insert(*key, *probe);
-        true
-    }
-
-    fn nic(&self, device: u32) -> u32 {
-        device
-    }
+    probes: Connections,
 }
 
 impl Shadow {
     /// What `hook` must do with `packet` on `device`.
     pub fn effect(&mut self, hook: Hook, sources: &[Source], device: u32, packet: &[u8]) -> Effect {
-        let (outcome, observed) = match self.decide(hook, sources, device, packet) {
-            Ok((outcome, observed)) => (outcome, observed.into_iter().collect()),
-            Err(outcome) => (outcome, Vec::new()),
+        let (outcome, observed) = match sight(hook, sources, device, packet) {
+            Ok(Some(sighting)) => {
+                let (decision, observation) = sighting.decide(&mut self.probes);
+                (decision.outcome, observation.into_iter().collect())
+            }
+            Ok(None) => (Outcome::IgnoredForeign, Vec::new()),
+            Err(error) => (error.outcome(), Vec::new()),
         };
         Effect { returned: hook.pass, outcome, observed }
     }
-
-    fn decide(
-        &mut self,
-        hook: Hook,
-        sources: &[Source],
-        device: u32,
-        packet: &[u8],
-    ) -> Result<(Outcome, Option<Observation>), Outcome> {
-        let mut link = Link::default();
-        parse::link(packet, hook.layer, &mut link).map_err(Error::outcome)?;
-        let (from, to) = match link.ethertype {
-            parse::ETHERTYPE_IPV4 => {
-                let (from, to) = parse::v4_addresses(packet, link.offset).map_err(Error::outcome)?;
-                (from.to_ne_bytes().into(), to.to_ne_bytes().into())
-            }
-            parse::ETHERTYPE_IPV6 => {
-                let (from, to) = parse::v6_addresses(packet, link.offset).map_err(Error::outcome)?;
-                let address = |[high, low]: [u64; 2]| {
-                    let mut octets = [0; 16];
-                    octets[..8].copy_from_slice(&high.to_ne_bytes());
-                    octets[8..].copy_from_slice(&low.to_ne_bytes());
-                    std::net::IpAddr::from(octets)
-                };
-                (address(from), address(to))
-            }
-            _ => return Err(Outcome::IgnoredNotIp),
-        };
-        let peer = |address: std::net::IpAddr| {
-            sources
-                .iter()
-                .find(|source| source.net.contains(&address))
-                .map(|source| Peer { id: source.peer_id, prefix: u16::from(!source.is_exact()) })
-        };
-        let (end, peer) = match (peer(from), peer(to)) {
-            (Some(peer), _) => (End::From, peer),
-            (None, Some(peer)) => (End::To, peer),
-            (None, None) => return Err(Outcome::IgnoredForeign),
-        };
-        let mut headers = Headers::default();
-        parse::headers(packet, hook.layer, &mut headers).map_err(Error::outcome)?;
-        let place = Place { time_ns: 0, device, direction: hook.direction };
-        let decision = follow::decide(self, &mut Room::default(), &place, end, peer, &headers);
-        let observed = decision.observe.map(|role| {
-            let mut observation = Observation::EMPTY;
-            let pieces =
-                follow::observe(&mut observation, &place, device, role, peer, packet.length(), &headers);
-            observation.options_length = piece(packet, pieces.options, &mut observation.options) as u8;
-            observation.captured = piece(packet, pieces.payload, &mut observation.payload) as u16;
-            observation
-        });
-        Ok((decision.outcome, observed))
-    }
 }
 
-fn piece(packet: &[u8], (offset, length): (usize, usize), into: &mut [u8]) -> usize {
-    let length = length.min(into.len());
-    into[..length].copy_from_slice(&packet[offset..offset + length]);
-    length
+fn sight(hook: Hook, sources: &[Source], device: u32, packet: &[u8]) -> Result<Option<Sighting>, Error> {
+    let Some(found) = Matcher::new(sources).find(packet, hook.layer)? else { return Ok(None) };
+    let place = Place { time_ns: 0, device, direction: hook.direction };
+    Sighting::whole(packet, hook.layer, place, found).map(Some)
 }
 
 /// Observations without their time, for comparing.

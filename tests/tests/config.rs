@@ -7,7 +7,7 @@ use std::{
 };
 
 use nix::sys::signal::Signal;
-use nvaprobe_tests::process::{Running, binary, output, tool};
+use nvaprobe_tests::process::{Running, binary, output};
 use probe_user::{
     config::{self, Config},
     lab::topology::Topology,
@@ -39,20 +39,11 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
     page.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap_or_default().to_owned()).collect()
 }
 
-/// What is attached to the judged NICs.
-fn attached(topology: &Topology) -> String {
-    tool(
-        &topology.nva,
-        "ip -d link show type veth | grep -E 'xdp|prog' || true; bpftool net 2>/dev/null || true",
-    )
-}
-
 #[test]
 fn a_bad_file_starts_nothing_and_says_where() {
     let topology = Topology::two_armed().expect("a topology");
     let folder = TempDir::new().expect("a folder");
     let bad = file(&folder, "bad.toml", "nics = [\"eth0\", \"eth1\"]\nintervall = \"5s\"\nthreshold = 0\n");
-    let before = attached(&topology);
     for command in [vec!["doctor", "--for", "1s"], vec!["run"]] {
         let refused = output(&topology.nva, &[command.as_slice(), &["--config", &bad]].concat());
         assert_eq!(refused.status.code(), Some(2));
@@ -66,13 +57,18 @@ fn a_bad_file_starts_nothing_and_says_where() {
         assert!(said.contains(&format!("{bad}:3:13: `threshold`")), "{said}");
         assert!(said.contains("did you mean `interval`?"), "{said}");
         assert!(!said.contains("ready"), "{said}");
-        assert_eq!(attached(&topology), before);
     }
-    // It is refused before privileges are looked at.
-    let mut unprivileged = Command::new("setpriv");
-    unprivileged.args(["--bounding-set", "-all", "--inh-caps", "-all", "--reuid", "0"]).arg(binary());
-    let refused = unprivileged.args(["run", "--config", &bad]).output().expect("setpriv starts");
-    assert!(text(&refused.stderr).contains("the configuration has 2 errors"), "{}", text(&refused.stderr));
+    // Without privileges nothing can be attached: the bad file is refused before they are looked at, the good one after.
+    let good = file(&folder, "good.toml", "nics = [\"eth0\"]\n");
+    for (path, says) in [(&bad, "the configuration has 2 errors"), (&good, "CAP_BPF")] {
+        let mut unprivileged = Command::new("setpriv");
+        unprivileged.args(["--bounding-set", "-all", "--inh-caps", "-all"]).arg(binary());
+        unprivileged.args(["run", "--config", path]);
+        topology.nva.command(&mut unprivileged);
+        let refused = unprivileged.output().expect("setpriv starts");
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused.stderr).contains(says), "{}", text(&refused.stderr));
+    }
 }
 
 #[test]
@@ -95,6 +91,22 @@ fn a_file_does_what_its_flags_do() {
     let expected = "ready: observing eth0 (xdp-native in, clsact out); \
                     probes from 168.63.129.16, fe80::1234:5678:9abc, 10.4.3.1\n";
     assert_eq!(other, expected);
+}
+
+/// A default that has no effect yet is said after `ready`, which scripts wait for.
+#[test]
+fn flows_that_are_asked_for_are_answered() {
+    let topology = Topology::two_armed().expect("a topology");
+    for (args, noted) in [
+        (vec!["run"], false),
+        (vec!["run", "--flows", "off"], false),
+        (vec!["run", "--flows", "control"], true),
+    ] {
+        let running = Running::start(&topology.nva, &args);
+        running.signal(Signal::SIGTERM);
+        let (_, _, said) = running.wait();
+        assert_eq!(said.contains("flows are not followed in this version"), noted, "{args:?}: {said}");
+    }
 }
 
 #[test]

@@ -337,7 +337,7 @@ fn the_kernel_does_with_nftables_what_the_judge_says() {
             }
             // Some conditions exclude each other; nft does not take such a rule.
             let rule = format!("{}{end}", dice.some(3, &conditions));
-            let _ = write!(script, "nft 'add rule inet t {chain} {rule}' 2>/dev/null || true\n");
+            let _ = writeln!(script, "nft 'add rule inet t {chain} {rule}' 2>/dev/null || true");
         };
         for _ in 0..=dice.roll(3) {
             add(dice, "own");
@@ -351,10 +351,10 @@ fn the_kernel_does_with_nftables_what_the_judge_says() {
             let notrack = if name == "a" && dice.roll(8) == 0 { "notrack;" } else { "" };
             // Only the SYN and its answer are judged: everything that comes after them passes.
             let judged = if name == "e" { "(syn | ack)" } else { "syn" };
-            let _ = write!(
+            let _ = writeln!(
                 chains,
                 "chain {name} {{ type filter hook {hook}; policy {policy}; meta l4proto != tcp accept; \
-                 tcp flags & (syn | ack) != {judged} accept; {notrack} }}\n"
+                 tcp flags & (syn | ack) != {judged} accept; {notrack} }}"
             );
             for _ in 0..=dice.roll(4) {
                 add(dice, name);
@@ -430,23 +430,23 @@ fn the_kernel_does_with_both_iptables_what_the_judge_says() {
                 let end = dice.pick(&ends);
                 let end = if chain == "own" && end == "own" { "DROP" } else { end };
                 let rule = format!("{chain} -p tcp {}-j {end}", dice.some(2, &conditions));
-                let _ = write!(commands, "{tool} -A {rule} 2>/dev/null || true\n");
+                let _ = writeln!(commands, "{tool} -A {rule} 2>/dev/null || true");
             }
             for _ in 0..=dice.roll(2) {
                 let rule = format!("OUTPUT -p tcp --tcp-flags SYN,ACK SYN,ACK {}", dice.some(1, &replies));
                 let end = dice.pick(&["ACCEPT", "DROP", "REJECT"]);
-                let _ = write!(
+                let _ = writeln!(
                     commands,
-                    "{tool} -t {} -A {rule} -j {end} 2>/dev/null || true\n",
+                    "{tool} -t {} -A {rule} -j {end} 2>/dev/null || true",
                     dice.pick(&["filter", "security"])
                 );
             }
             let when = dice.pick(&["", "", "-m state --state INVALID ", "-m mark --mark 5 "]);
             let end = dice.pick(&["DROP", "ACCEPT", "ACCEPT", "CT --notrack"]);
-            let _ = write!(commands, "{tool} -t raw -A PREROUTING -p tcp --syn {when}-j {end}\n");
+            let _ = writeln!(commands, "{tool} -t raw -A PREROUTING -p tcp --syn {when}-j {end}");
             let mark = dice.pick(&["1", "0x10/0xff", "2"]);
             let _ =
-                write!(commands, "{tool} -t mangle -A PREROUTING -p tcp --syn -j MARK --set-mark {mark}\n");
+                writeln!(commands, "{tool} -t mangle -A PREROUTING -p tcp --syn -j MARK --set-mark {mark}");
             let unload =
                 format!("for t in filter raw mangle security; do {tool} -t $t -F; {tool} -t $t -X; done");
             (commands, unload)

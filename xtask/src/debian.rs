@@ -21,10 +21,11 @@ impl Package {
 
 /// Programs that the tests start, the package that brings each, and what it is for. A C linker is not among
 /// them: without one, this program could not have been compiled.
-const TOOLS: [(&str, &str, &str); 3] = [
+const TOOLS: [(&str, &str, &str); 4] = [
     ("ip", "iproute2", "`ip` and `tc`, to compare what is there before and after a test"),
-    ("nft", "nftables", "`nft`, to make firewalls that are read back"),
+    ("nft", "nftables", "firewalls of the tests' namespaces"),
     ("iptables-legacy", "iptables", "both kinds of `iptables`, for the same"),
+    ("netplan", "netplan.io", "netplan and systemd-networkd, which read the fixes that are printed for them"),
 ];
 
 /// The LLVM of Debian's rustc, until it is installed and can be asked.

@@ -25,11 +25,14 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args) -> anyhow::Result<u8> {
-    let settings = args.observe.settings()?;
+    let (settings, note) = args.observe.settings()?;
     observe::start_logging(settings.kernel_log);
     let mut stop = Stop::listen().context("cannot listen for signals")?;
     let mut monitor = Monitor::start(settings).await?;
     eprintln!("{}", monitor.ready_line());
+    if let Some(note) = note {
+        eprintln!("{note}");
+    }
     let end = boot_ns() + u64::try_from(args.window.as_nanos()).unwrap_or(u64::MAX / 2);
     let mut events = Vec::new();
     loop {

@@ -9,6 +9,7 @@ use super::{observe, output};
 use crate::{
     capture::{
         live::{
+            drops::DropReasons,
             load::Sizes,
             mode::{IngressChoice, TcChoice},
         },
@@ -150,6 +151,7 @@ fn look(args: &Args, lab: &Lab) -> anyhow::Result<(Report, Vec<PolicyFix>)> {
         tc: args.tc,
         sizes: Sizes::default(),
         kernel_log: false,
+        drop_reasons: DropReasons::On,
         judging: Judging::default(),
         guardian: Some(
             std::env::current_exe().context("cannot find the path of the nvaprobe binary itself")?,

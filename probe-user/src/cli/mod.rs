@@ -2,10 +2,12 @@
 
 mod completions;
 mod doctor;
+mod fix;
 mod judgement;
 mod lab;
 mod observe;
 mod output;
+mod replay;
 mod run;
 mod schema;
 mod signals;
@@ -27,6 +29,8 @@ const AFTER_HELP: &str = "\
 Examples:
   nvaprobe doctor --for 30s                 look for half a minute, say what is wrong and what to type
   nvaprobe run --json --nic eth0 --nic eth1 follow two NICs, one JSON object a line
+  nvaprobe fix                              what would be misrouted now, and what to type
+  nvaprobe replay --nic eth0=2 any.pcap     judge last night's capture
   nvaprobe lab misrouted                    see the fault and its fix in network namespaces
 
 Exit status: 0 no error finding, 1 an error finding, 2 could not do it.
@@ -50,6 +54,10 @@ enum Command {
     Run(run::Args),
     /// Look once: observe for a while, then say what is wrong, why, and what to type
     Doctor(doctor::Args),
+    /// Print the fixes for what this host would misroute now; changes nothing
+    Fix(fix::Args),
+    /// The same judgement on stored captures (pcap, pcapng)
+    Replay(replay::Args),
     /// Reproduce a fault in network namespaces, judge it, fix it, judge again
     Lab(lab::Args),
     /// Print the JSON Schema of what nvaprobe prints, or of its configuration file
@@ -77,6 +85,8 @@ fn dispatch(command: Command) -> anyhow::Result<u8> {
     match command {
         Command::Run(args) => runtime()?.block_on(run::run(args)),
         Command::Doctor(args) => runtime()?.block_on(doctor::run(args)),
+        Command::Fix(args) => runtime()?.block_on(fix::run(args)),
+        Command::Replay(args) => replay::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args, &mut Cli::command()),

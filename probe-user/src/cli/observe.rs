@@ -7,6 +7,7 @@ use anyhow::Context;
 use super::judgement::Judgement;
 use crate::{
     capture::live::{
+        drops::DropReasons,
         load::Sizes,
         mode::{IngressChoice, TcChoice},
     },
@@ -37,7 +38,7 @@ pub(super) struct Observation {
     #[arg(long, value_name = "BYTES")]
     ring: Option<RingSize>,
 
-    /// Which packets of flows are followed
+    /// Which packets of flows are followed [default: control]
     #[arg(long, value_enum, value_name = "MODE")]
     flows: Option<FlowMode>,
 
@@ -48,6 +49,11 @@ pub(super) struct Observation {
     /// Log the BPF programs' slow paths to standard error
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     kernel_log: Option<bool>,
+
+    // Hidden as long as it has no key in the configuration: every flag that is shown has one.
+    /// Do not ask the kernel why it drops packets of probes: asking costs a look at every packet that it drops
+    #[arg(long, hide = true)]
+    no_drop_reasons: bool,
 }
 
 impl Observation {
@@ -64,26 +70,28 @@ impl Observation {
         })
     }
 
-    /// The monitor's settings.
-    pub(super) fn settings(&self) -> anyhow::Result<monitor::Settings> {
+    /// The monitor's settings, and what to say about them once observation has begun.
+    pub(super) fn settings(&self) -> anyhow::Result<(monitor::Settings, Option<&'static str>)> {
         let config = self.config()?;
-        if config.flows.is_some_and(|flows| flows.0 == FlowMode::Control) {
-            eprintln!("note: this version does not follow flows yet, so flows = \"control\" changes nothing");
-        }
+        let asked = config.flows.is_some_and(|flows| flows.0 == FlowMode::Control);
+        let note = asked
+            .then_some("note: flows are not followed in this version, flows = \"control\" changes nothing");
         let (sources, judging) = load::resolve(&config)?;
         let sizes = Sizes::default();
-        Ok(monitor::Settings {
+        let settings = monitor::Settings {
             sources,
             judging,
             ingress: config.ingress.unwrap_or_default().0,
             tc: config.tc.unwrap_or_default().0,
             sizes: Sizes { ring: config.ring.map_or(sizes.ring, |ring| ring.0), ..sizes },
             kernel_log: config.kernel_log.unwrap_or(false),
+            drop_reasons: if self.no_drop_reasons { DropReasons::Off } else { DropReasons::On },
             nics: config.nics.into_iter().map(|nic| nic.0).collect(),
             guardian: Some(
                 std::env::current_exe().context("cannot find the path of the nvaprobe binary itself")?,
             ),
-        })
+        };
+        Ok((settings, note))
     }
 }
 

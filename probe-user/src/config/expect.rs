@@ -30,23 +30,23 @@ pub struct Expect {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Choice<Role>>,
 
-    /// As above, for this probe.
+    /// Time between two of these probes; by default that of the whole file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
 
-    /// As above, for this probe.
+    /// Time within which its answer counts; by default that of the whole file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Timeout>,
 
-    /// As above, for this probe.
+    /// Failures in a row that take the instance out; by default that of the whole file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<Count>,
 
-    /// As above, for this probe.
+    /// Successes in a row that bring it back; by default that of the whole file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rise: Option<Count>,
 
-    /// As above, for this probe.
+    /// HTTP statuses that are healthy; by default those of the whole file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default, length(min = 1))]
     pub status: Vec<StatusRange>,

@@ -36,7 +36,7 @@ use crate::{
 /// The configuration of nvaprobe. Every key is optional and has a flag; a flag overrides its key, and a list given by
 /// flags replaces the file's list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[schemars(title = "nvaprobe configuration", deny_unknown_fields)]
 pub struct Config {
     /// Whose probes to expect: sources and rules of a load balancer.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -54,7 +54,7 @@ fn by_eth0() -> Failures {
 }
 
 fn one(series: &Series, failures: Failures, lookup: Option<&RouteLookup>, facts: Option<&Facts>) -> Finding {
-    let mut findings = diagnose(&[Case { series, failures, lookup, facts }]);
+    let mut findings = diagnose(&[Case { series, failures, lookup, facts, trace: None }]);
     assert_eq!(findings.len(), 1, "{findings:#?}");
     findings.remove(0)
 }
@@ -210,17 +210,19 @@ fn healthy_recovered_and_pending_series_have_no_finding() {
     let cases = [
         Case {
             series: &ok,
+            trace: None,
             failures: Failures { judged: 3, ..Failures::default() },
             lookup: None,
             facts: None,
         },
         Case {
             series: &recovered,
+            trace: None,
             failures: Failures { failed: 2, judged: 5, recovered: true, ..Failures::default() },
             lookup: None,
             facts: None,
         },
-        Case { series: &pending, failures: Failures::default(), lookup: None, facts: None },
+        Case { series: &pending, failures: Failures::default(), lookup: None, facts: None, trace: None },
     ];
     assert_eq!(diagnose(&cases), []);
 }
@@ -332,8 +334,13 @@ fn findings_are_sorted_and_fixes_of_several_nics_do_not_collide() {
     let single = Series { nic: "eth0".into(), confirmed: false, ..misrouted() };
     let found_b = lookup(&facts, "10.4.3.101", MAIN);
     let found_a = lookup(&facts, "10.4.2.101", MAIN);
-    let case =
-        |series, lookup| Case { series, failures: all_failed(4), lookup: Some(lookup), facts: Some(&facts) };
+    let case = |series, lookup| Case {
+        series,
+        failures: all_failed(4),
+        lookup: Some(lookup),
+        facts: Some(&facts),
+        trace: None,
+    };
     let findings = diagnose(&[case(&single, &found_a), case(&b, &found_b), case(&a, &found_a)]);
     let order: Vec<_> =
         findings.iter().map(|finding| (finding.severity, finding.nic.as_deref().unwrap())).collect();

@@ -1,17 +1,32 @@
 //! Why a series fails: facts in, findings out. Nothing here asks the system or reads a clock.
 
+mod accept_queue;
+mod bound_elsewhere;
 mod closed;
 pub mod condition;
 mod evidence;
+mod forward_drop;
 mod http_status;
+mod input_drop;
+mod link_local_forwarded;
+mod next_hop;
+mod no_route;
+mod not_local;
+mod nothing_listening;
 mod observer;
+mod output_drop;
+mod reject_rule;
 mod route;
+mod rp_filter;
 mod standby;
 mod timeout;
 mod tls_alert;
+pub mod trace;
 mod unknown;
+mod xfrm;
 
 use condition::Scene;
+use trace::Trace;
 
 use crate::{
     fix,
@@ -28,6 +43,8 @@ pub struct Case<'a> {
     pub lookup: Option<&'a RouteLookup>,
     /// The host; `None` for a stored capture.
     pub facts: Option<&'a Facts>,
+    /// What became of its packets inside the host; `None` for a stored capture, or when it does not fail.
+    pub trace: Option<&'a Trace>,
 }
 
 /// The failures of one series, as the model counted them.
@@ -61,6 +78,8 @@ pub struct Failures {
     pub accepted: String,
     /// NICs that were looked at, when there may be others (a capture); empty on a live host, where all are.
     pub captured: Vec<String>,
+    /// Probes that left again for another machine, and what came back from it.
+    pub passed_on: Option<condition::PassedOn>,
 }
 
 impl Case<'_> {
@@ -109,10 +128,28 @@ struct Explanation {
 /// Every cause, in the order tried. The last one always answers.
 const CAUSES: &[fn(&Case<'_>, Verdict) -> Option<Explanation>] = &[
     route::explain,
+    // What the packets alone prove.
     closed::explain,
     timeout::explain,
     http_status::explain,
     tls_alert::explain,
+    link_local_forwarded::explain,
+    // Passed on, or nobody's.
+    forward_drop::explain,
+    not_local::explain,
+    // On the way in.
+    rp_filter::explain,
+    no_route::explain,
+    accept_queue::explain,
+    input_drop::explain,
+    // On the way out.
+    xfrm::explain,
+    output_drop::explain,
+    next_hop::explain,
+    // Answered with a no.
+    reject_rule::explain,
+    nothing_listening::explain,
+    bound_elsewhere::explain,
     unknown::explain,
 ];
 
@@ -190,10 +227,12 @@ fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> {
 fn add_fixes(findings: &mut [Finding], misroutes: &[(usize, fix::Misroute)], facts: Option<&Facts>) {
     let Some(facts) = facts else { return };
     let wanted: Vec<fix::Misroute> = misroutes.iter().map(|(_, misroute)| misroute.clone()).collect();
-    for ((index, _), plan) in misroutes.iter().zip(fix::plan(facts, &wanted)) {
+    let plans = fix::plan(facts, &wanted);
+    let policies: Vec<fix::PolicyFix> = plans.iter().flatten().cloned().collect();
+    for ((index, _), plan) in misroutes.iter().zip(plans) {
         let Some(finding) = findings.get_mut(*index) else { continue };
         match plan {
-            Ok(policy) => finding.fixes.extend(fix::render(&policy)),
+            Ok(policy) => finding.fixes.extend(fix::for_finding(&policy, &policies, facts)),
             Err(why) => finding.evidence.push(evidence::of("fix", why.to_string())),
         }
     }

@@ -26,7 +26,7 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
     let mut evidence = evidence::misrouted_packets(case);
     evidence.extend(evidence::lookup(case));
     evidence.extend(evidence::unread(case));
-    Some(Explanation { cause: "route", summary: summary(case), evidence, misroute: misroute(case, chosen) })
+    Some(Explanation { cause: "route", summary: summary(case), evidence, misroute: misroute(case) })
 }
 
 /// What the load balancer makes of it, in one sentence.
@@ -65,8 +65,21 @@ pub(super) fn agrees(case: &Case<'_>, chosen: &Chosen) -> bool {
     })
 }
 
-fn misroute(case: &Case<'_>, chosen: &Chosen) -> Option<Misroute> {
-    let rule = match &case.lookup?.rule {
+/// Whether a way leads out of a NIC.
+pub(super) fn leads_to(case: &Case<'_>, chosen: &Chosen, nic: &str) -> bool {
+    let carried = case.facts.is_some_and(|facts| {
+        facts.links.by_name(nic).is_some_and(|link| facts.links.carried_by(chosen.hop.link, link.index))
+    });
+    carried || chosen.hop.device == nic
+}
+
+/// The reply that a policy route would put right. Replies to a link-local prober need none.
+pub(super) fn misroute(case: &Case<'_>) -> Option<Misroute> {
+    let lookup = case.lookup?;
+    if matches!(lookup.query.to, IpAddr::V6(v6) if v6.is_unicast_link_local()) {
+        return None;
+    }
+    let rule = match &lookup.rule {
         Choice::Rule(rule) => Some(rule.clone()),
         _ => None,
     };
@@ -75,6 +88,6 @@ fn misroute(case: &Case<'_>, chosen: &Chosen) -> Option<Misroute> {
         from: case.series.target.parse().ok()?,
         to: source::parse(&case.series.source).ok()?,
         rule,
-        route: chosen.matched.clone(),
+        route: lookup.chosen().and_then(|chosen| chosen.matched.clone()),
     })
 }

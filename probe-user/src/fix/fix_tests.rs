@@ -30,6 +30,7 @@ fn a_missing_policy_route_is_two_commands() {
     let fix = planned(&t2_primary(), &s01());
     insta::assert_snapshot!(text(&fix), @r"
     # Lost on reboot and network restart: repeat it in the configuration.
+    # 'nvaprobe fix' words it for netplan, networkd, NetworkManager and others.
     # Assumed: the gateway is 10.4.3.1, the first address, as on Azure.
     ip route replace 168.63.129.16 via 10.4.3.1 dev eth1 table 201
     ip rule add from 10.4.3.101 to 168.63.129.16 lookup 201 priority 100

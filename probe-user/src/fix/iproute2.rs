@@ -1,46 +1,65 @@
-//! Family `iproute2`: two commands, gone with the next reboot.
+//! Family `iproute2`: commands, gone with the next reboot.
 
-use super::PolicyFix;
-use crate::{host::routes::net_text, report::document::Fix};
+use super::{Family, PolicyFix, family::assumptions, shell::word};
+use crate::host::routes::net_text;
 
-pub(super) fn render(fix: &PolicyFix) -> Fix {
-    let ip = if fix.from.is_ipv6() { "ip -6" } else { "ip" };
-    let PolicyFix { from, gateway, table, .. } = fix;
-    let nic = word(&fix.nic);
-    let to = net_text(&fix.to);
+pub(super) const FAMILY: Family = Family {
+    name: "iproute2",
+    persistent: false,
+    manages: |_| false,
+    policies: |policies, _| Ok(text(policies, false)),
+};
+
+/// With a hint where the configuration is not known.
+pub(super) fn text(policies: &[PolicyFix], hint: bool) -> String {
     let mut lines = vec!["# Lost on reboot and network restart: repeat it in the configuration.".to_owned()];
-    if fix.gateway_assumed {
-        lines.push(format!("# Assumed: the gateway is {gateway}, the first address, as on Azure."));
+    if hint {
+        lines.push("# 'nvaprobe fix' words it for netplan, networkd, NetworkManager and others.".to_owned());
     }
-    let onlink = if fix.onlink { " onlink" } else { "" };
-    let metric = if fix.metric == 0 { String::new() } else { format!(" metric {}", fix.metric) };
-    lines.push(format!("{ip} route replace {to} via {gateway} dev {nic}{onlink} table {table}{metric}"));
-    if let Some(priority) = fix.priority {
-        lines.push(format!("{ip} rule add from {from} to {to} lookup {table} priority {priority}"));
-    }
-    Fix { family: "iproute2".to_owned(), persistent: false, text: lines.join("\n") }
+    lines.extend(assumptions(policies));
+    lines.extend(commands(policies));
+    lines.join("\n")
 }
 
-/// A device name as one shell word: Linux allows any byte but '/' and white space in it (net/core/dev.c,
-/// `dev_valid_name`), and these lines are pasted as root.
-fn word(name: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-@:".contains(c);
-    if !name.is_empty() && name.chars().all(plain) {
-        name.to_owned()
-    } else {
-        format!("'{}'", name.replace('\'', r"'\''"))
+/// The bare commands, each once.
+pub(super) fn commands(policies: &[PolicyFix]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for policy in policies {
+        for line in std::iter::once(route(policy)).chain(rule(policy, "add")) {
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
     }
+    lines
 }
 
-#[cfg(test)]
-mod tests {
-    use super::word;
+pub(super) fn route(policy: &PolicyFix) -> String {
+    format!("{} route replace {}", ip(policy), route_words(policy))
+}
 
-    #[test]
-    fn a_device_name_is_one_word_and_never_a_command() {
-        assert_eq!(word("eth0.100"), "eth0.100");
-        assert_eq!(word("$(reboot)"), "'$(reboot)'");
-        assert_eq!(word("a;b"), "'a;b'");
-        assert_eq!(word("a'b"), r"'a'\''b'");
-    }
+/// `TO via GATEWAY dev NIC table TABLE`.
+pub(super) fn route_words(policy: &PolicyFix) -> String {
+    let PolicyFix { gateway, table, metric, .. } = policy;
+    let to = net_text(&policy.to);
+    let nic = word(&policy.nic);
+    let onlink = if policy.onlink { " onlink" } else { "" };
+    let metric = if *metric == 0 { String::new() } else { format!(" metric {metric}") };
+    format!("{to} via {gateway} dev {nic}{onlink} table {table}{metric}")
+}
+
+/// `ip rule add …` or `ip rule del …`; `None` when the rule exists.
+pub(super) fn rule(policy: &PolicyFix, verb: &str) -> Option<String> {
+    Some(format!("{} rule {verb} {}", ip(policy), rule_words(policy)?))
+}
+
+/// `from FROM to TO lookup TABLE priority PRIORITY`.
+pub(super) fn rule_words(policy: &PolicyFix) -> Option<String> {
+    let PolicyFix { from, table, .. } = policy;
+    let priority = policy.priority?;
+    Some(format!("from {from} to {} lookup {table} priority {priority}", net_text(&policy.to)))
+}
+
+fn ip(policy: &PolicyFix) -> &'static str {
+    if policy.from.is_ipv6() { "ip -6" } else { "ip" }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Misroute, PolicyFix, gateway};
+use super::{Fresh, Misroute, PolicyFix, gateway};
 use crate::host::{
     Facts,
     routes::{RouteKind, net_text},
@@ -73,18 +73,10 @@ fn one(facts: &Facts, misroute: &Misroute, taken: &mut Taken) -> Result<PolicyFi
     let index = facts.links.logical_nic(link.index);
     let gateway =
         gateway::of(facts, index, *from, to).ok_or_else(|| NoFix::NoGateway(nic.clone(), net_text(to)))?;
-    let (table, metric, priority) = if let Some((table, metric)) = own_table(facts, misroute) {
-        (table, metric, None)
-    } else {
-        let priority = free_priority(facts, misroute, &taken.priorities)?;
-        let key = (index, from.is_ipv6());
-        let table = match taken.tables.get(&key) {
-            Some(table) => *table,
-            None => free_table(facts, taken).ok_or(NoFix::NoTable)?,
-        };
-        taken.tables.insert(key, table);
-        taken.priorities.insert(priority);
-        (table, 0, Some(priority))
+    let fresh = fresh(facts, misroute, (index, from.is_ipv6()), taken);
+    let (table, metric, priority) = match own_table(facts, misroute) {
+        Some((table, metric)) => (table, metric, None),
+        None => fresh.clone().map(|Fresh { table, priority }| (table, 0, Some(priority)))?,
     };
     Ok(PolicyFix {
         nic: nic.clone(),
@@ -96,7 +88,20 @@ fn one(facts: &Facts, misroute: &Misroute, taken: &mut Taken) -> Result<PolicyFi
         table,
         metric,
         priority,
+        fresh: fresh.ok(),
     })
+}
+
+/// A table that is the NIC's alone, and a priority that wins.
+fn fresh(facts: &Facts, misroute: &Misroute, nic: (u32, bool), taken: &mut Taken) -> Result<Fresh, NoFix> {
+    let priority = free_priority(facts, misroute, &taken.priorities)?;
+    let table = match taken.tables.get(&nic) {
+        Some(table) => *table,
+        None => free_table(facts, taken).ok_or(NoFix::NoTable)?,
+    };
+    taken.tables.insert(nic, table);
+    taken.priorities.insert(priority);
+    Ok(Fresh { table, priority })
 }
 
 /// The table that a rule for just this address leads to already, if nobody else uses it: then only its route

@@ -150,6 +150,12 @@ impl Links {
         member.then_some(master.index)
     }
 
+    /// The VRF device that a NIC is a port of.
+    pub fn vrf(&self, nic: u32) -> Option<u32> {
+        let master = self.by_index(self.by_index(nic)?.master?)?;
+        master.is_kind("vrf").then_some(master.index)
+    }
+
     /// Devices other than the NIC itself whose packets count as this NIC's.
     pub fn members(&self, nic: u32) -> Vec<&Link> {
         self.iter().filter(|link| link.index != nic && self.logical_nic(link.index) == nic).collect()

@@ -15,6 +15,7 @@ pub(crate) mod fixture;
 pub mod imds;
 pub mod links;
 pub mod lookup;
+pub mod managers;
 pub mod neighbours;
 pub mod netlink;
 pub mod qdisc;
@@ -38,6 +39,7 @@ use firewall::Ruleset;
 use imds::Imds;
 use links::Links;
 use lookup::{Query, RouteLookup};
+use managers::Managers;
 use neighbours::Neighbour;
 use netlink::Netlink;
 use routes::Route;
@@ -68,6 +70,8 @@ pub struct Facts {
     /// Every table, local included.
     pub routes: Vec<Route>,
     pub tables: TableNames,
+    /// Who configures the NICs.
+    pub managers: Managers,
     pub neighbours: Vec<Neighbour>,
     pub sysctls: Sysctls,
     pub listeners: Vec<Listener>,
@@ -124,7 +128,8 @@ impl Facts {
         let netlink = Netlink::open().map_err(HostError::Socket)?;
         let drivers = driver::Drivers::open();
         let links = links::read(&netlink, &drivers).await.map_err(HostError::Links)?;
-        let mut facts = Self { links, tables: TableNames::read(), ..Self::default() };
+        let managers = Managers::of_this_host(&links);
+        let mut facts = Self { links, managers, tables: TableNames::read(), ..Self::default() };
 
         let addresses = addresses::read(&netlink).await;
         facts.addresses = facts.or_unread("addresses", addresses);

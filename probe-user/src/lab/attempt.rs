@@ -9,8 +9,9 @@ use std::{
 use pnet::packet::tcp::TcpOption;
 
 use super::{
+    exchange::Exchange,
+    probe::{Close, Ends, Probe},
     probe_log::{AttemptLog, Outcome},
-    prober::{Close, Kind, Probe},
     signature::Signature,
     wire::{Segment, TcpFlags},
 };
@@ -19,8 +20,6 @@ use super::{
 const HTTP_LIMIT: Duration = Duration::from_secs(30);
 /// An unacknowledged request is repeated this often.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
-/// Enough of a response to find its status line.
-const RESPONSE_KEPT: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -31,24 +30,32 @@ enum Phase {
     Over,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Attempt {
     pub(super) log: AttemptLog,
     phase: Phase,
     signature: Signature,
-    request: Option<Vec<u8>>,
-    http_due: Option<Instant>,
+    exchange: Exchange,
+    close: Close,
+    ends: Ends,
+    give_up: Close,
+    pause: Duration,
+    /// When there has to be an answer.
+    limit: Option<Instant>,
     time_scale: f64,
+    /// Sequence number of the request.
+    first: u32,
     /// Next sequence number to send, and the lowest one not acknowledged.
     next: u32,
     unacknowledged: u32,
     /// Next sequence number expected.
     expected: u32,
-    request_repeat: Option<Instant>,
+    /// The request is due, for the first time or again.
+    request_due: Option<Instant>,
     closing_since: Option<Instant>,
     peer_closed: bool,
     peer_timestamp: Option<u32>,
-    response: Vec<u8>,
+    born: Instant,
 }
 
 impl Attempt {
@@ -60,34 +67,64 @@ impl Attempt {
         out: &mut Vec<Segment>,
     ) -> Self {
         let sequence = RandomState::new().hash_one((source, number)) as u32;
-        let request = match &probe.kind {
-            Kind::Tcp => None,
-            Kind::Http { path } => Some(
-                format!(
-                    "GET {path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: Load Balancer Agent\r\n\r\n",
-                    probe.target
-                )
-                .into_bytes(),
-            ),
-        };
+        let exchange = Exchange::new(probe, source, true);
         let attempt = Self {
             log: AttemptLog::new(number, source, probe.target, sequence, now),
             phase: Phase::SynSent,
             signature: probe.signature.clone(),
-            http_due: request.is_some().then(|| now + HTTP_LIMIT),
-            request,
+            limit: limit(probe, &exchange, now),
+            exchange,
+            close: probe.close,
+            ends: probe.ends,
+            give_up: probe.give_up,
+            pause: probe.pause,
             time_scale: probe.time_scale,
+            first: sequence.wrapping_add(1),
             next: sequence.wrapping_add(1),
             unacknowledged: sequence,
             expected: 0,
-            request_repeat: None,
+            request_due: None,
             closing_since: None,
             peer_closed: false,
             peer_timestamp: None,
-            response: Vec::new(),
+            born: now,
         };
         attempt.send_syn(true, now, out);
         attempt
+    }
+
+    /// Whether another request can go out on this connection.
+    pub(super) fn is_reusable(&self) -> bool {
+        let answered = self.exchange.asks() && self.log.answer_at.is_some();
+        self.phase == Phase::Open && answered && !self.peer_closed && self.unacknowledged == self.next
+    }
+
+    /// The next attempt, on this connection, which is its own from now on.
+    pub(super) fn again(
+        &mut self,
+        probe: &Probe,
+        number: usize,
+        now: Instant,
+        out: &mut Vec<Segment>,
+    ) -> Self {
+        let (source, sequence) = (self.log.source, self.log.sequence);
+        let exchange = Exchange::new(probe, source, false);
+        let mut next = Self {
+            log: AttemptLog::new(number, source, probe.target, sequence, now),
+            limit: limit(probe, &exchange, now),
+            exchange,
+            first: self.next,
+            ..self.clone()
+        };
+        next.log.reused = true;
+        self.phase = Phase::Over;
+        next.send_request(now, out);
+        next
+    }
+
+    /// Nothing more can happen but the end of an answered connection. Behind a FIN, a late answer may still come.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_over() || !matches!(self.log.outcome, Outcome::Pending | Outcome::NoReply)
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -119,11 +156,18 @@ impl Attempt {
             self.unacknowledged = self.next;
             self.expected = segment.sequence.wrapping_add(1);
             self.peer_timestamp = segment.timestamp();
+            if self.ends == Ends::HalfOpen {
+                self.log.judge(Outcome::Answered);
+                return self.send_rst(now, out);
+            }
             self.send(TcpFlags::ACK, self.next, Vec::new(), now, out);
-            if self.request.is_some() {
+            if !self.exchange.asks() {
+                self.log.judge(Outcome::Answered);
+                self.end_at_answer(now, out);
+            } else if self.pause.is_zero() {
                 self.send_request(now, out);
             } else {
-                self.log.judge(Outcome::Answered);
+                self.request_due = Some(now + self.pause);
             }
         }
     }
@@ -142,7 +186,9 @@ impl Attempt {
         self.peer_timestamp = segment.timestamp().or(self.peer_timestamp);
         if segment.has(TcpFlags::ACK) && after(segment.acknowledgement, self.unacknowledged) {
             self.unacknowledged = segment.acknowledgement;
-            self.request_repeat = None;
+            if self.unacknowledged == self.next {
+                self.request_due = None;
+            }
         }
         if segment.length() > 0 {
             if segment.sequence == self.expected {
@@ -151,34 +197,45 @@ impl Attempt {
                 if segment.has(TcpFlags::FIN) {
                     self.peer_closed = true;
                     self.log.peer_closed_at = Some(now);
-                    self.log.judge(if self.request.is_some() { Outcome::Closed } else { Outcome::Answered });
+                    if !self.exchange.asks() {
+                        self.log.judge(Outcome::Answered);
+                    }
                 }
             }
             self.send(TcpFlags::ACK, self.next, Vec::new(), now, out);
         }
-        // An HTTP client is done when the server closes; a TCP probe holds its side until the next one.
-        if self.peer_closed && self.phase == Phase::Open && self.request.is_some() {
-            self.send_fin(now, out);
-        }
+        self.meet_close(now, out);
+        self.end_at_answer(now, out);
         if self.phase == Phase::Closing && self.peer_closed && self.unacknowledged == self.next {
             self.over(now);
         }
     }
 
-    /// Collects the response until its status is known: `HTTP/1.1 200 …`.
+    /// A client that has asked is done when the server closes; one that has not learns of it when it asks. A TCP probe
+    /// holds its side until the next one.
+    fn meet_close(&mut self, now: Instant, out: &mut Vec<Segment>) {
+        if self.peer_closed && self.phase == Phase::Open && self.log.asked_at.is_some() {
+            self.log.judge(Outcome::Closed);
+            self.send_fin(now, out);
+        }
+    }
+
+    /// Collects the response until it can be judged.
     fn take(&mut self, payload: &[u8], now: Instant) {
-        let room = RESPONSE_KEPT.saturating_sub(self.response.len());
-        self.response.extend_from_slice(&payload[..payload.len().min(room)]);
-        if self.log.http_status.is_some() || self.request.is_none() {
+        if self.log.answer_at.is_none()
+            && let Some(answer) = self.exchange.hear(payload)
+        {
+            self.log.http_status = answer.http_status;
+            self.log.answer_at = Some(now);
+            self.log.judge(answer.outcome);
+        }
+    }
+
+    fn end_at_answer(&mut self, now: Instant, out: &mut Vec<Segment>) {
+        if self.ends != Ends::Answer || self.phase != Phase::Open || self.log.is_pending() {
             return;
         }
-        let status = self.response.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(2..5));
-        let status = status.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u16>().ok());
-        if let Some(status) = status {
-            self.log.http_status = Some(status);
-            self.log.http_at = Some(now);
-            self.log.judge(if status == 200 { Outcome::Answered } else { Outcome::HttpStatus(status) });
-        }
+        self.end(self.close, now, out);
     }
 
     pub(super) fn icmp(&mut self, kind: u8, code: u8, now: Instant) {
@@ -190,14 +247,18 @@ impl Attempt {
     }
 
     /// The next attempt is due, or the prober stops.
-    pub(super) fn give_way(&mut self, close: Close, now: Instant, out: &mut Vec<Segment>) {
-        let answered = self.log.outcome != Outcome::Pending;
+    pub(super) fn give_way(&mut self, now: Instant, out: &mut Vec<Segment>) {
+        let close = if self.log.is_pending() { self.give_up } else { self.close };
+        self.end(close, now, out);
+    }
+
+    fn end(&mut self, close: Close, now: Instant, out: &mut Vec<Segment>) {
         self.log.judge(Outcome::NoReply);
         match (self.phase, close) {
             // A client that gives up on a SYN just forgets it.
             (Phase::SynSent, _) => self.over(now),
-            (Phase::Open, Close::Fin) if answered => self.send_fin(now, out),
-            (Phase::Open, _) => self.send_rst(now, out),
+            (Phase::Open, Close::Fin) => self.send_fin(now, out),
+            (Phase::Open, Close::Rst) => self.send_rst(now, out),
             (Phase::Closing | Phase::Over, _) => {}
         }
     }
@@ -213,14 +274,17 @@ impl Attempt {
                     self.send_syn(repeat.full, now, out);
                 }
             }
-            Phase::Open if self.request_repeat.is_some_and(|at| at <= now) => self.send_request(now, out),
+            Phase::Open if self.request_due.is_some_and(|at| at <= now) => self.send_request(now, out),
             Phase::Closing if self.closing_since.is_some_and(|since| since + linger <= now) => self.over(now),
             _ => {}
         }
-        let waiting = matches!(self.phase, Phase::SynSent | Phase::Open);
-        if waiting && self.log.outcome == Outcome::Pending && self.http_due.is_some_and(|at| at <= now) {
-            self.give_way(Close::Rst, now, out);
+        if self.waits() && self.limit.is_some_and(|at| at <= now) {
+            self.end(self.give_up, now, out);
         }
+    }
+
+    fn waits(&self) -> bool {
+        matches!(self.phase, Phase::SynSent | Phase::Open) && self.log.is_pending()
     }
 
     pub(super) fn deadline(&self, linger: Duration) -> Option<Instant> {
@@ -230,12 +294,11 @@ impl Attempt {
                 .retransmits
                 .get(self.log.retransmitted_at.len())
                 .map(|repeat| self.repeat_at(repeat.after)),
-            Phase::Open => self.request_repeat,
+            Phase::Open => self.request_due,
             Phase::Closing => self.closing_since.map(|since| since + linger),
             Phase::Over => None,
         };
-        let limit = self.http_due.filter(|_| self.log.outcome == Outcome::Pending && !self.is_over());
-        repeat.into_iter().chain(limit).min()
+        repeat.into_iter().chain(self.limit.filter(|_| self.waits())).min()
     }
 
     fn repeat_at(&self, after: Duration) -> Instant {
@@ -261,11 +324,16 @@ impl Attempt {
     }
 
     fn send_request(&mut self, now: Instant, out: &mut Vec<Segment>) {
-        let Some(request) = self.request.clone() else { return };
-        let first = self.log.sequence.wrapping_add(1);
-        self.next = first.wrapping_add(request.len() as u32);
-        self.request_repeat = Some(now + REQUEST_TIMEOUT.mul_f64(self.time_scale));
-        self.send(TcpFlags::PSH | TcpFlags::ACK, first, request, now, out);
+        let mut sequence = self.first;
+        for piece in self.exchange.pieces.clone() {
+            let length = piece.len() as u32;
+            self.send(TcpFlags::PSH | TcpFlags::ACK, sequence, piece, now, out);
+            sequence = sequence.wrapping_add(length);
+        }
+        self.next = sequence;
+        self.log.asked_at.get_or_insert(now);
+        self.request_due = Some(now + REQUEST_TIMEOUT.mul_f64(self.time_scale));
+        self.meet_close(now, out);
     }
 
     fn send_fin(&mut self, now: Instant, out: &mut Vec<Segment>) {
@@ -302,8 +370,13 @@ impl Attempt {
 
     /// A millisecond clock for timestamps; any start will do.
     fn clock(&self, now: Instant) -> u32 {
-        (now.saturating_duration_since(self.log.sent_at).as_millis() as u32).wrapping_add(self.log.sequence)
+        (now.saturating_duration_since(self.born).as_millis() as u32).wrapping_add(self.log.sequence)
     }
+}
+
+/// The prober's own timeout; a request without one has Azure's limit.
+fn limit(probe: &Probe, exchange: &Exchange, now: Instant) -> Option<Instant> {
+    probe.timeout.or(exchange.asks().then_some(HTTP_LIMIT)).map(|limit| now + limit)
 }
 
 /// Whether sequence number `a` comes after `b`.

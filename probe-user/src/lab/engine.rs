@@ -7,6 +7,7 @@ use super::{
     neighbour, platform,
     probe_log::AttemptLog,
     prober::{Probe, Prober},
+    recorder::Recorder,
     wire::{self, FABRIC_MAC, PROBE_V4, Packet, Segment, TcpFlags},
 };
 
@@ -32,6 +33,7 @@ pub(super) struct Engine {
     pub(super) config: Config,
     pub(super) probers: Vec<Prober>,
     pub(super) strays: Strays,
+    pub(super) recorder: Recorder,
     next_id: u64,
     next_port: u16,
 }
@@ -40,7 +42,14 @@ impl Engine {
     pub(super) fn new(config: Config) -> Self {
         // Several fabrics start at different ports, so that a stray is never another fabric's own probe.
         let next_port = FIRST_PORT + u16::from(config.nic_mac[5]) * 1000 % 16000;
-        Self { config, probers: Vec::new(), strays: Strays::default(), next_id: 0, next_port }
+        Self {
+            config,
+            probers: Vec::new(),
+            strays: Strays::default(),
+            recorder: Recorder::default(),
+            next_id: 0,
+            next_port,
+        }
     }
 
     pub(super) fn add(&mut self, probe: Probe, now: Instant) -> u64 {
@@ -49,8 +58,12 @@ impl Engine {
         self.next_id
     }
 
+    pub(super) fn prober(&self, id: u64) -> Option<&Prober> {
+        self.probers.iter().find(|prober| prober.id == id)
+    }
+
     pub(super) fn log(&self, id: u64) -> Vec<AttemptLog> {
-        self.probers.iter().find(|prober| prober.id == id).map(Prober::log).unwrap_or_default()
+        self.prober(id).map(Prober::log).unwrap_or_default()
     }
 
     /// Does what is due; frames to send go to `out`.
@@ -74,6 +87,7 @@ impl Engine {
 
     /// Takes a frame in.
     pub(super) fn frame(&mut self, frame: &[u8], now: Instant, out: &mut Vec<Vec<u8>>) {
+        self.recorder.take(frame, false);
         match wire::parse(frame) {
             Packet::ArpRequest { mac, sender, target } => {
                 // A gratuitous ARP asks for its sender's own address.
@@ -95,7 +109,8 @@ impl Engine {
                 } else {
                     self.strays.others += 1;
                 }
-                if let Some(answer) = platform::udp(&datagram).filter(|_| platform && self.config.platform) {
+                let answers = self.config.platform && (platform || platform::is_dhcp(&datagram));
+                if let Some(answer) = platform::udp(&datagram).filter(|_| answers) {
                     out.push(answer.frame(FABRIC_MAC, self.config.nic_mac));
                 }
             }

@@ -7,7 +7,7 @@ use std::{
     net::IpAddr,
     os::fd::AsFd,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
@@ -25,10 +25,11 @@ use super::{
     netns::Namespace,
     packet_socket::PacketSocket,
     probe_log::AttemptLog,
-    prober::Probe,
+    prober::{Probe, Prober},
+    view::View,
     wire::{FABRIC_MAC, Mac, Segment},
 };
-pub use super::{engine::Strays, neighbour::Answers};
+pub use super::{engine::Strays, neighbour::Answers, recorder::Recorded};
 
 /// What the fabric needs to know of its NIC.
 #[derive(Clone, Debug)]
@@ -44,6 +45,8 @@ pub struct Config {
 
 struct Shared {
     engine: Mutex<Engine>,
+    /// Something may have happened.
+    changed: Condvar,
     /// Wakes the thread when there is something new to do.
     wake: EventFd,
     outgoing: Mutex<Vec<Vec<u8>>>,
@@ -86,6 +89,34 @@ impl Running {
         self.shared.engine().log(self.id)
     }
 
+    /// What it concludes from that.
+    pub fn view(&self) -> View {
+        self.shared.engine().prober(self.id).map_or_else(View::default, Prober::view)
+    }
+
+    /// No attempt is to come, and nothing more can happen to one but the end of an answered connection.
+    pub fn is_settled(&self) -> bool {
+        self.shared.engine().prober(self.id).is_none_or(Prober::is_settled)
+    }
+
+    /// Waits until so many attempts are judged, or until `patience` is over; then the log.
+    pub fn wait(&self, attempts: usize, patience: Duration) -> Vec<AttemptLog> {
+        let judged = |prober: &Prober| prober.log().iter().filter(|a| !a.is_pending()).count() >= attempts;
+        self.wait_for(patience, judged)
+    }
+
+    /// Waits until every attempt is judged and every connection closed, or until `patience` is over; then the log.
+    pub fn wait_done(&self, patience: Duration) -> Vec<AttemptLog> {
+        self.wait_for(patience, Prober::is_done)
+    }
+
+    fn wait_for(&self, patience: Duration, ready: impl Fn(&Prober) -> bool) -> Vec<AttemptLog> {
+        let waits = |engine: &mut Engine| engine.prober(self.id).is_some_and(|prober| !ready(prober));
+        let engine = self.shared.engine();
+        let waited = self.shared.changed.wait_timeout_while(engine, patience, waits);
+        waited.unwrap_or_else(PoisonError::into_inner).0.log(self.id)
+    }
+
     /// How many attempts were answered.
     pub fn answered(&self) -> usize {
         self.log().iter().filter(|attempt| attempt.answered()).count()
@@ -110,6 +141,7 @@ impl Fabric {
         let wake = EventFd::new().map_err(|e| Error::system("make an eventfd", e))?;
         let shared = Arc::new(Shared {
             engine: Mutex::new(Engine::new(config)),
+            changed: Condvar::new(),
             wake,
             outgoing: Mutex::default(),
             stop: AtomicBool::new(false),
@@ -140,6 +172,26 @@ impl Fabric {
     pub fn send_segment(&self, segment: &Segment) {
         let mac = self.shared.engine().config.nic_mac;
         self.send(segment.frame(FABRIC_MAC, mac));
+    }
+
+    /// Which addresses are claimed by ARP and ND from now on.
+    pub fn set_answers(&self, answers: Answers) {
+        self.shared.engine().config.answers = answers;
+    }
+
+    /// Whether the VM's own requests to 168.63.129.16 are answered from now on.
+    pub fn set_platform(&self, answering: bool) {
+        self.shared.engine().config.platform = answering;
+    }
+
+    /// Keeps every frame from now on, at most `limit` of them.
+    pub fn record(&self, limit: usize) {
+        self.shared.engine().recorder.start(limit);
+    }
+
+    /// The frames kept so far.
+    pub fn recorded(&self) -> Vec<Recorded> {
+        self.shared.engine().recorder.frames.clone()
     }
 
     /// What came in and was nobody's.
@@ -178,7 +230,11 @@ fn serve(mut socket: PacketSocket, shared: &Shared) {
                 engine.frame(frame, now, &mut out);
             }
             engine.tick(now, &mut out);
+            for frame in &out {
+                engine.recorder.take(frame, true);
+            }
         }
+        shared.changed.notify_all();
         for frame in out.drain(..) {
             // A device that is down loses frames, as a cable does.
             let _ = socket.send(&frame);

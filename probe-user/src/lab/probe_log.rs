@@ -10,17 +10,21 @@ use std::{
 pub enum Outcome {
     /// Neither answered nor due.
     Pending,
-    /// TCP: the handshake completed. HTTP: the status was 200.
+    /// TCP: the handshake completed. HTTP: an accepted status. HTTPS: a ServerHello.
     Answered,
     /// HTTP: any other status.
     HttpStatus(u16),
+    /// HTTPS: an alert, by its description, instead of a ServerHello.
+    TlsAlert(u8),
+    /// Something that is neither HTTP nor TLS, as asked for.
+    Garbage,
     /// RST instead of SYN-ACK.
     Refused,
     /// An ICMP error (type, code) instead of a reply.
     Rejected(u8, u8),
-    /// Nothing by the time the next attempt was due, or by the HTTP limit.
+    /// Nothing by the timeout, or by the time the next attempt was due.
     NoReply,
-    /// HTTP: the connection was closed or reset without a status.
+    /// The connection was closed or reset without an answer to the request.
     Closed,
 }
 
@@ -40,8 +44,13 @@ pub struct AttemptLog {
     pub syn_acks: usize,
     pub rst_at: Option<Instant>,
     pub icmp_at: Option<Instant>,
+    /// The first byte of the request went out.
+    pub asked_at: Option<Instant>,
     pub http_status: Option<u16>,
-    pub http_at: Option<Instant>,
+    /// The answer could be judged, in time or not.
+    pub answer_at: Option<Instant>,
+    /// Asked on the connection of the attempt before.
+    pub reused: bool,
     /// The appliance closed its side.
     pub peer_closed_at: Option<Instant>,
     /// Both sides closed, or reset by either.
@@ -70,8 +79,10 @@ impl AttemptLog {
             syn_acks: 0,
             rst_at: None,
             icmp_at: None,
+            asked_at: None,
             http_status: None,
-            http_at: None,
+            answer_at: None,
+            reused: false,
             peer_closed_at: None,
             closed_at: None,
             late_syn_acks: 0,
@@ -91,6 +102,11 @@ impl AttemptLog {
     /// From the first SYN to the SYN-ACK.
     pub fn latency(&self) -> Option<Duration> {
         Some(self.syn_ack_at?.duration_since(self.sent_at))
+    }
+
+    /// From the request to the answer.
+    pub fn answer_latency(&self) -> Option<Duration> {
+        Some(self.answer_at?.duration_since(self.asked_at?))
     }
 
     pub(super) fn judge(&mut self, outcome: Outcome) {

@@ -1,11 +1,13 @@
 //! From models and facts to the report document.
 
+use std::net::SocketAddr;
+
 use hdrhistogram::Histogram;
 
 use crate::{
-    diagnose::Failures,
+    diagnose::{Failures, condition::PassedOn},
     monitor::{clock::Clock, nics::Names},
-    probe::{self, Series, SeriesKey, tls},
+    probe::{self, Attempt, Series, SeriesKey, tls},
     report::{
         document::{self, Latency, LbState, LbView, Protocol, Reply, Verdict},
         event,
@@ -114,7 +116,21 @@ impl Context<'_> {
             took_s: answer.map(|(attempt, left)| left.at_ns.saturating_sub(attempt.started_ns) as f64 / 1e9),
             accepted: series.plan.rules.statuses.to_string(),
             captured: self.captured.to_vec(),
+            passed_on: self.passed_on(series, latest),
         }
+    }
+
+    fn passed_on(&self, series: &Series, failed: Option<&Attempt>) -> Option<PassedOn> {
+        let forwarded = series.forwarded?;
+        let (address, port) = forwarded.to;
+        Some(PassedOn {
+            device: self.names.get(forwarded.device),
+            to: SocketAddr::new(from_mapped(&address), port),
+            probes: series.passed_on.probes,
+            returned: series.passed_on.returned,
+            back: forwarded.returned.map(|returned| self.names.get(returned.nic)),
+            withheld: failed.is_some_and(Attempt::is_withheld),
+        })
     }
 
     /// A model's event as it is said; `None` when its series is gone.

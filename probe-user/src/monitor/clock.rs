@@ -16,6 +16,11 @@ impl Clock {
         Self { offset_ns: wall - i128::from(boot_ns()) }
     }
 
+    /// The clock of a stored capture, whose stamps are wall-clock time.
+    pub const fn of_captures() -> Self {
+        Self { offset_ns: 0 }
+    }
+
     /// ns since the Unix epoch of a boot-time stamp.
     pub fn wall_ns(&self, boot_ns: u64) -> u64 {
         u64::try_from(i128::from(boot_ns) + self.offset_ns).unwrap_or(0)

@@ -2,7 +2,9 @@
 
 pub mod assemble;
 pub mod clock;
+pub mod conclude;
 pub mod nics;
+mod trace;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -18,6 +20,7 @@ use crate::{
         instance::Instance,
         live::{
             self, Observer,
+            drops::{DropReasons, Dropped, Reasons},
             load::Sizes,
             mode::{IngressChoice, TcChoice},
         },
@@ -26,7 +29,8 @@ use crate::{
     config::Judging,
     diagnose::{
         self, Case,
-        condition::{Own, Scene},
+        condition::{self, Own, Scene},
+        trace::Trace,
     },
     fix::PolicyFix,
     host::{
@@ -39,7 +43,7 @@ use crate::{
     },
     probe::{self, Series, Tracker},
     report::{
-        document::{Finding, Nic, ObserverState, Platform, Reason, Report, SCHEMA, Verdict, Window},
+        document::{Finding, Nic, ObserverState, Platform, Reason, Report, Verdict},
         event::Event,
         time::rfc3339,
     },
@@ -47,10 +51,13 @@ use crate::{
 };
 use assemble::Context;
 use clock::Clock;
+use conclude::Look;
 use nics::Names;
 
 /// Observations taken before the models run and losses are looked at.
 const BATCH: usize = 1024;
+/// Dropped packets kept for diagnosis: a probe that is never answered drops a handful.
+const DROPS_KEPT: usize = 8192;
 /// How often losses are looked at without traffic, ns.
 const HEARTBEAT_NS: u64 = 1_000_000_000;
 
@@ -70,6 +77,7 @@ pub struct Settings {
     pub tc: TcChoice,
     pub sizes: Sizes,
     pub kernel_log: bool,
+    pub drop_reasons: DropReasons,
     /// By what rules probes are judged, and which must come.
     pub judging: Judging,
     /// The binary that can clean up after this process's death on the clsact path.
@@ -97,9 +105,17 @@ pub struct Monitor {
     lasting: Vec<Reason>,
     /// Failing verdicts whose cause was told.
     told: std::collections::BTreeMap<probe::SeriesKey, Verdict>,
+    /// Expected probes, by place in the configuration, whose absence was told.
+    missing: std::collections::BTreeSet<usize>,
+    /// What becomes of flows when an instance is down.
+    flows: Option<String>,
     /// The fixes of the last report, in the abstract.
     plans: Vec<PolicyFix>,
     batch: Vec<Observation>,
+    /// The latest packets of probes that the kernel dropped.
+    dropped: Vec<Dropped>,
+    /// The host's counters when the look began.
+    counters_before: crate::host::counters::Counters,
     happened: Vec<probe::Event>,
     // Last, so that the lock is free only when everything is detached.
     _instance: Instance,
@@ -115,6 +131,7 @@ impl Monitor {
         let watch = Watch::start()?;
         let links = host::links().await?;
         let judged = nics::judged(&settings.nics, &links)?;
+        nics::check_expected(&settings.judging.expected, &judged, &links)?;
         let options = live::Options {
             sources: settings.sources.clone(),
             ingress: settings.ingress,
@@ -122,6 +139,7 @@ impl Monitor {
             sizes: settings.sizes,
             guardian: settings.guardian.clone(),
             kernel_log: settings.kernel_log,
+            drop_reasons: settings.drop_reasons.clone(),
         };
         let mut observer =
             Observer::load(options, netlink.handle.clone()).context("cannot load the BPF programs")?;
@@ -135,8 +153,13 @@ impl Monitor {
         observer.drain(usize::MAX, &mut early);
         let mut names = Names::default();
         names.learn(&links);
-        let tracker =
-            Tracker::new(probe::Config { judged: Some(judged.clone()), ..probe::Config::default() });
+        let tracker = Tracker::new(probe::Config {
+            judged: Some(judged.clone()),
+            rules: settings.judging.rules.clone(),
+            expected: nics::expected(&settings.judging.expected, &links),
+            ..probe::Config::default()
+        });
+        let flows = settings.judging.flows();
         Ok(Self {
             settings,
             observer,
@@ -152,8 +175,12 @@ impl Monitor {
             forgot_ns: boot_ns(),
             lasting: Vec::new(),
             told: std::collections::BTreeMap::new(),
+            missing: std::collections::BTreeSet::new(),
+            flows,
             plans: Vec::new(),
             batch: Vec::with_capacity(BATCH),
+            dropped: Vec::new(),
+            counters_before: crate::host::counters::Counters::read().unwrap_or_default(),
             happened: Vec::new(),
             _instance: instance,
         })
@@ -196,9 +223,12 @@ impl Monitor {
         let now = boot_ns();
         if now.saturating_sub(self.forgot_ns) >= FORGET_EVERY_NS {
             self.forgot_ns = now;
-            self.observer.forget(now.saturating_sub(REMEMBERED_NS))?;
+            let before_ns = now.saturating_sub(REMEMBERED_NS);
+            self.observer.forget(before_ns)?;
+            self.dropped.retain(|dropped| dropped.time_ns >= before_ns);
         }
         self.say(said).await;
+        self.say_missing(said);
         Ok(true)
     }
 
@@ -213,6 +243,9 @@ impl Monitor {
             for observation in &self.batch {
                 self.tracker.observe(observation, &mut self.happened);
             }
+            self.observer.drops(&mut self.dropped);
+            let excess = self.dropped.len().saturating_sub(DROPS_KEPT);
+            self.dropped.drain(..excess);
             let lost = self.observer.lost()?;
             if lost > self.lost {
                 self.tracker.lost(lost - self.lost, boot_ns(), &mut self.happened);
@@ -240,6 +273,7 @@ impl Monitor {
             self.judged.extend(judged);
         }
         self.tracker.judge(self.judged.clone());
+        self.tracker.expect(nics::expected(&self.settings.judging.expected, &self.links));
         self.observer.map_devices(nics::mapping(&self.links, &self.judged))?;
         self.observer.sync(&nics::targets(&self.links, &self.judged), false).await?;
         let after = self.covered();
@@ -301,13 +335,48 @@ impl Monitor {
         }
     }
 
+    /// Says once that an expected probe does not come, and again when it stayed away after it had come.
+    fn say_missing(&mut self, said: &mut Vec<Event>) {
+        let now = boot_ns();
+        let since = |at_ns: u64| now.saturating_sub(at_ns) as f64 / 1e9;
+        let nics: Vec<String> = self.judged.iter().map(|nic| self.names.get(*nic)).collect();
+        for (index, expected) in self.settings.judging.expected.iter().enumerate() {
+            let patience = condition::patience(expected);
+            let comes = self.tracker.series().any(|series| {
+                series.key.local_port == expected.port
+                    && self.names.get(series.key.nic) == expected.nic
+                    && series.last_start_ns().is_some_and(|last| since(last) < patience)
+            });
+            if comes {
+                self.missing.remove(&index);
+                continue;
+            }
+            let scene = Scene {
+                cases: &[],
+                expected: &self.settings.judging.expected,
+                window_s: since(self.started_ns),
+                nics: &nics,
+                profile: self.settings.judging.profile,
+                listeners: &[],
+                own: None,
+            };
+            if !self.missing.contains(&index)
+                && let Some(finding) = condition::missing(&scene, expected)
+            {
+                self.missing.insert(index);
+                said.push(Event::Finding { time: rfc3339(self.clock.wall_ns(now)), finding });
+            }
+        }
+    }
+
     /// The finding of one series as things stand.
     async fn finding(&self, key: probe::SeriesKey) -> Option<Finding> {
         let series = self.tracker.get(&key)?;
         let facts = Facts::read().await.ok()?;
         let lookup = self.look_up(&facts, series).await;
         let document = self.context().series(series, boot_ns());
-        let case = self.case(series, &document, &facts, lookup.as_ref());
+        let trace = self.trace(&facts, series);
+        let case = self.case(series, &document, &facts, lookup.as_ref(), trace.as_ref());
         diagnose::diagnose(&[case]).into_iter().next()
     }
 
@@ -316,7 +385,7 @@ impl Monitor {
             names: &self.names,
             sources: &self.settings.sources,
             clock: self.clock,
-            flows: None,
+            flows: self.flows.as_deref(),
             captured: &[],
         }
     }
@@ -327,18 +396,37 @@ impl Monitor {
         document: &'a crate::report::document::Series,
         facts: &'a Facts,
         lookup: Option<&'a RouteLookup>,
+        trace: Option<&'a Trace>,
     ) -> Case<'a> {
-        Case { series: document, failures: self.context().failures(series), lookup, facts: Some(facts) }
+        Case {
+            series: document,
+            failures: self.context().failures(series),
+            lookup,
+            facts: Some(facts),
+            trace,
+        }
     }
 
-    /// Asks the kernel where replies go, for a series that fails by asymmetry.
+    /// Asks the kernel where replies go, for a series that fails.
     async fn look_up(&self, facts: &Facts, series: &Series) -> Option<RouteLookup> {
-        if series.failing_verdict() != Some(Verdict::Asymmetric) {
-            return None;
-        }
         let from = from_mapped(&series.key.local);
-        let to = from_mapped(series.addresses.first()?);
+        // A prefix has several addresses, and not all need fail.
+        let to = from_mapped(&series.latest.get(&series.failing_verdict()?)?.tuple.peer);
         Some(facts.lookup(Query::reply(from, series.key.local_port, to, series.key.nic)).await)
+    }
+
+    /// What became of a failing series' packets inside the host.
+    fn trace(&self, facts: &Facts, series: &Series) -> Option<Trace> {
+        let attempt = series.latest.get(&series.failing_verdict()?)?;
+        let name = |ifindex: u32| self.names.get(ifindex);
+        Some(trace::gather(
+            series,
+            attempt,
+            facts,
+            facts.counters.since(&self.counters_before),
+            self.drop_reasons().map(|reasons| (self.dropped.as_slice(), reasons)),
+            name,
+        ))
     }
 
     /// Where this host's own packets to the first exact IPv4 source go, when they get no answer, and which connections wait.
@@ -364,57 +452,44 @@ impl Monitor {
         self.tracker.finish(now, &mut self.happened);
         self.happened.clear();
         let facts = Facts::read().await.context("cannot read the host's network configuration")?;
-        let mut rows = Vec::new();
-        for series in self.tracker.series() {
-            rows.push((series, self.context().series(series, now), self.look_up(&facts, series).await));
+        let mut series = Vec::new();
+        for one in self.tracker.series() {
+            series.push(conclude::Row {
+                series: one,
+                lookup: self.look_up(&facts, one).await,
+                trace: self.trace(&facts, one),
+            });
         }
-        let cases: Vec<Case<'_>> = rows
-            .iter()
-            .map(|(series, document, lookup)| self.case(series, document, &facts, lookup.as_ref()))
-            .collect();
-        let plans = diagnose::policies(&cases);
-        let observer = self.observer_state()?;
-        let ports = rows.iter().map(|(series, ..)| series.key.local_port).collect();
+        let ports = conclude::ports(series.iter().map(|row| &row.series.key));
         let listeners = host::listeners(&ports).unwrap_or_else(|error| {
             tracing::warn!("{error}");
             Vec::new()
         });
         let platform = self.platform()?;
         let (source, own, connecting) = self.own_traffic(&facts, platform).await;
-        let nics: Vec<String> = self.judged.iter().map(|nic| self.names.get(*nic)).collect();
-        let scene = Scene {
-            cases: &cases,
-            expected: &[],
-            window_s: now.saturating_sub(self.started_ns) as f64 / 1e9,
-            nics: &nics,
-            azure_lb: true,
-            listeners: &listeners,
-            own: Some(Own {
-                packets: platform,
-                source: &source,
-                connecting: &connecting,
-                lookup: own.as_ref(),
-                facts: Some(&facts),
-            }),
+        let own = Own {
+            packets: platform,
+            source: &source,
+            connecting: &connecting,
+            lookup: own.as_ref(),
+            facts: Some(&facts),
         };
-        let findings = diagnose::everything(&scene, &observer);
-        let to_ns = boot_ns();
-        let probes = rows.iter().map(|(_, document, _)| document.clone()).collect();
-        self.plans = plans;
-        Ok(Report {
-            schema: SCHEMA.to_owned(),
-            window: Window {
-                from: rfc3339(self.clock.wall_ns(self.started_ns)),
-                to: rfc3339(self.clock.wall_ns(to_ns)),
-            },
-            observer,
-            nics: self.nic_rows(),
-            probes,
-            findings,
-            flows: Vec::new(),
-            ha_ports: Vec::new(),
+        let look = Look {
+            context: self.context(),
+            judging: &self.settings.judging,
+            series,
+            facts: Some(&facts),
+            listeners: &listeners,
+            own: Some(own),
             platform,
-        })
+            observer: self.observer_state()?,
+            nics: self.nic_rows(),
+            from_ns: self.started_ns,
+            to_ns: now,
+        };
+        let (report, plans) = look.conclude();
+        self.plans = plans;
+        Ok(report)
     }
 
     /// The routing fixes that the last report names, for whoever applies them without a shell.
@@ -477,11 +552,31 @@ impl Monitor {
         for (ifindex, text) in self.observer.uncovered() {
             reason("uncovered", format!("{} is not observed: {text}", self.names.get(ifindex)));
         }
+        if let Some(why) = self.observer.drops_unavailable() {
+            reason(why.code(), why.to_string());
+        }
+        let unread = self.counters(Program::Drops)?.ring_lost;
+        if unread > 0 {
+            reason(
+                "drops-lost",
+                format!("{unread} dropped packets were not read because the ring was full; use --ring"),
+            );
+        }
         if self.tracker.dropped() > 0 {
             reason("too-many-series", format!("{} series were dropped to make room", self.tracker.dropped()));
         }
         let state = if reasons.is_empty() { ObserverState::Complete } else { ObserverState::Degraded };
         Ok(crate::report::document::Observer { state, reasons, lost, evicted })
+    }
+
+    /// The latest packets from and to sources that the kernel dropped, oldest first.
+    pub fn dropped(&self) -> &[Dropped] {
+        &self.dropped
+    }
+
+    /// What this kernel calls its reasons for drops; `None` when drops are not watched.
+    pub fn drop_reasons(&self) -> Option<&Reasons> {
+        self.observer.drop_reasons()
     }
 
     /// The counters of one program.

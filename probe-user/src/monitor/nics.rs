@@ -7,6 +7,7 @@ use thiserror::Error;
 use crate::{
     capture::live::{Target, mode::Traits},
     host::links::{Layer2, Links},
+    probe::Expected,
 };
 
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -17,8 +18,32 @@ pub enum NicError {
     Member { name: String, master: String },
     #[error("'{name}' is the loopback device; probes come in by a NIC")]
     Loopback { name: String },
+    #[error(
+        "the probe of port {port} is expected on '{name}', which is none of the NICs judged here ({}); correct the \
+         expectation, or judge that NIC with --nic",
+        .judged.join(", ")
+    )]
+    NotJudged { name: String, port: u16, judged: Vec<String> },
     #[error("no physical NIC is up here; name the ones to judge with --nic")]
     None,
+}
+
+/// The expected probes whose NIC is there, with its ifindex.
+pub fn expected(all: &[Expected], links: &Links) -> Vec<(u32, Expected)> {
+    all.iter().filter_map(|expected| Some((links.by_name(&expected.nic)?.index, expected.clone()))).collect()
+}
+
+/// Every expected probe names a NIC that is judged.
+pub fn check_expected(all: &[Expected], judged: &BTreeSet<u32>, links: &Links) -> Result<(), NicError> {
+    let name = |nic: &u32| links.by_index(*nic).map(|link| link.name.clone());
+    match all.iter().find(|one| !judged.iter().any(|nic| name(nic).as_ref() == Some(&one.nic))) {
+        Some(stray) => Err(NicError::NotJudged {
+            name: stray.nic.clone(),
+            port: stray.port,
+            judged: judged.iter().filter_map(name).collect(),
+        }),
+        None => Ok(()),
+    }
 }
 
 /// The NICs to judge: those named, or every physical one that is up.
@@ -92,6 +117,11 @@ pub struct Names(BTreeMap<u32, String>);
 impl Names {
     pub fn learn(&mut self, links: &Links) {
         self.0.extend(links.iter().map(|link| (link.index, link.name.clone())));
+    }
+
+    /// Gives a name to a NIC that is not a device of this host.
+    pub fn insert(&mut self, ifindex: u32, name: String) {
+        self.0.insert(ifindex, name);
     }
 
     pub fn get(&self, ifindex: u32) -> String {

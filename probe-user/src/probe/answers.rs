@@ -316,8 +316,27 @@ fn the_load_balancers_view_follows_the_verdicts() {
     world.see([flow.say(15 * SECOND + 9 * MS, 2, 0, b"HTTP/1.1 500 X\r\n\r\n")]);
     assert_eq!(view(&world), (LbState::Down, "Down_Probe_HttpStatusCodeError"));
     assert_eq!(world.only().view().since_ns(), Some(15 * SECOND + 9 * MS));
-    let changes: Vec<_> = world.events.iter().filter(|e| matches!(e, Event::View { .. })).collect();
-    assert_eq!(changes.len(), 1, "the first attempt alone is no probe yet: {changes:?}");
+    let changes: Vec<_> = world
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::View { from, to, at_ns, .. } => Some((*from, *to, at_ns / SECOND)),
+            _ => None,
+        })
+        .collect();
+    // The first attempt alone is no probe yet.
+    let expected = [(LbState::Unknown, LbState::Up, 5), (LbState::Up, LbState::Down, 15)];
+    assert_eq!(changes, expected);
+}
+
+#[test]
+fn what_is_old_is_stale() {
+    let mut world = World::default();
+    for n in 0..4u16 {
+        let (flow, at) = (Flow::new(2, 50000 + n), u64::from(n) * 15 * SECOND);
+        world.see([flow.syn(at), flow.syn_ack(at + MS, 2), flow.ack(at + 2 * MS)]);
+    }
+    assert!(!world.only().is_stale(90 * SECOND) && world.only().is_stale(91 * SECOND));
 }
 
 #[test]

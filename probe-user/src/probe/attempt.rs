@@ -9,6 +9,7 @@ use super::{
     assess::Judgement,
     http,
     request::{self, Request},
+    series::Forwarded,
     stream::Stream,
     tls,
 };
@@ -113,6 +114,8 @@ pub struct Attempt {
     pub given_up_ns: Option<u64>,
     /// The alert by which the prober refused the TLS handshake.
     pub prober_alert: Option<(u8, u64)>,
+    /// It was passed on to another machine.
+    pub forwarded: Option<Forwarded>,
     asked: Stream,
     answered: Stream,
     /// No reply is expected any more: the limit passed, or the next attempt began.
@@ -153,6 +156,7 @@ impl Attempt {
             ended_ns: None,
             given_up_ns: None,
             prober_alert: None,
+            forwarded: None,
             asked: Stream::from(syn.sequence.wrapping_add(1)),
             answered: Stream::default(),
             overdue: false,
@@ -178,6 +182,7 @@ impl Attempt {
             Self { sequence: self.sequence, nic: self.nic, also: self.also, ..Self::begin(packet) };
         next.reused = true;
         next.syn_ack = self.syn_ack;
+        next.forwarded = self.forwarded;
         next.acked_ns = self.acked_ns;
         next.recorded.0 = true;
         next.asked = Stream::from(packet.sequence);
@@ -297,6 +302,12 @@ impl Attempt {
             Some(Protocol::Tcp) | None => false,
         };
         undecided && self.answered.ends()
+    }
+
+    /// The machine that it was passed on to has answered, and nothing of that left for the prober.
+    pub fn is_withheld(&self) -> bool {
+        let left = [self.syn_ack, self.rst, self.icmp].iter().any(|sides| sides.first().is_some());
+        self.forwarded.is_some_and(|forwarded| forwarded.returned.is_some()) && !left
     }
 
     /// SYN to the first SYN-ACK that left by the right NIC, ns.

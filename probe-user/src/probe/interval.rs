@@ -3,8 +3,9 @@
 //! One prober: every gap is the interval (or a small multiple, when an attempt was missed) within the jitter. Two
 //! probers on one port: the starts split into two such sequences. Anything else has no interval: it is unknown.
 
-/// A gap may differ from its cadence by this share.
-const JITTER: f64 = 0.35;
+/// A gap may differ from its cadence by this share, and by that one when nothing else explains it.
+const JITTER: f64 = 0.15;
+const LAX_JITTER: f64 = 0.35;
 /// A member of one of two interleaved sequences may be off by this share of its period.
 const INTERLEAVED_JITTER: f64 = 0.15;
 /// Missed attempts in a row that a gap may stand for, plus one.
@@ -16,24 +17,33 @@ const LOOKED_AT: usize = 32;
 pub fn cadences(starts: &[u64]) -> Vec<f64> {
     let recent = &starts[starts.len().saturating_sub(LOOKED_AT)..];
     let seconds: Vec<f64> = recent.iter().map(|ns| *ns as f64 / 1e9).collect();
-    if let Some(period) = single(&seconds) {
-        return vec![rounded(period)];
+    // The first SYN seen may repeat one from before the look: it is no beginning then, and lies anywhere.
+    let later = seconds.get(1..).unwrap_or(&[]);
+    for starts in [&seconds, later] {
+        if let Some(period) = single(starts, JITTER) {
+            return vec![rounded(period)];
+        }
     }
-    match interleaved(&seconds) {
-        Some((a, b)) => vec![rounded(a.min(b)), rounded(a.max(b))],
-        None => Vec::new(),
+    for starts in [&seconds, later] {
+        if let Some((a, b)) = interleaved(starts) {
+            return vec![rounded(a.min(b)), rounded(a.max(b))];
+        }
+        if let Some(period) = single(starts, LAX_JITTER) {
+            return vec![rounded(period)];
+        }
     }
+    Vec::new()
 }
 
 /// Two agreeing gaps at least: one gap may lie between two probers.
-fn single(starts: &[f64]) -> Option<f64> {
+fn single(starts: &[f64], jitter: f64) -> Option<f64> {
     let gaps = gaps(starts);
     if gaps.len() < 2 {
         return None;
     }
     let period = median(&gaps);
-    let fits = |gap: &f64| (1..=MISSED).any(|times| close(*gap, period * f64::from(times), JITTER * period));
-    let plain = gaps.iter().filter(|gap| close(**gap, period, JITTER * period)).count();
+    let fits = |gap: &f64| (1..=MISSED).any(|times| close(*gap, period * f64::from(times), jitter * period));
+    let plain = gaps.iter().filter(|gap| close(**gap, period, jitter * period)).count();
     (period > 0.0 && gaps.iter().all(fits) && plain * 2 >= gaps.len()).then_some(period)
 }
 
@@ -61,7 +71,13 @@ fn interleaved(starts: &[f64]) -> Option<(f64, f64)> {
             if rest_gaps.iter().all(|gap| close(*gap, other, INTERLEAVED_JITTER * other))
                 && covers(starts, &rest, other)
             {
-                return Some((median(&gaps(&chain)), other));
+                let period = median(&gaps(&chain));
+                // Two of one period half a period apart may as well be one of half of it.
+                let apart = (rest.first()? - chain.first()?).rem_euclid(period) / period;
+                if close(period, other, INTERLEAVED_JITTER * period) && close(apart, 0.5, 0.15) {
+                    continue;
+                }
+                return Some((period, other));
             }
         }
     }
@@ -147,6 +163,14 @@ mod tests {
     }
 
     #[test]
+    fn a_repeated_syn_at_the_beginning_does_not_hide_the_cadence() {
+        assert_eq!(cadences(&ns(&[0.0, 0.002, 1.0, 2.0, 3.0])), [1.0]);
+        let mut starts = merged(every(5.0, 1.0, 60.0), &every(15.0, 3.1, 60.0));
+        starts.insert(0, 0.9);
+        assert_eq!(cadences(&ns(&starts)), [5.0, 15.0]);
+    }
+
+    #[test]
     fn two_probers_are_two_cadences() {
         let starts = merged(every(5.0, 0.0, 60.0), &every(15.0, 2.1, 60.0));
         assert_eq!(cadences(&ns(&starts)), [5.0, 15.0]);
@@ -171,6 +195,28 @@ mod tests {
             let found = cadences(&ns(&starts));
             prop_assert_eq!(found.len(), 1);
             prop_assert!((found[0] - period).abs() <= period * 0.2, "{} for {}", found[0], period);
+        }
+
+        /// Two probers, neither a simple multiple of the other nor nearly in step, are told apart or not told at all.
+        #[test]
+        fn two_cadences_are_found_or_unknown(
+            a in 2.0f64..10.0,
+            ratio in 2.2f64..2.8,
+            offset in 0.2f64..0.8,
+            jitter in prop::collection::vec(-0.02f64..0.02, 200),
+        ) {
+            let b = a * ratio;
+            let until = 6.0 * b;
+            let mut starts = merged(every(a, 0.0, until), &every(b, offset * a, until));
+            for (start, jitter) in starts.iter_mut().zip(jitter) {
+                *start += 10.0 + jitter * a;
+            }
+            let found = cadences(&ns(&starts));
+            let near = |found: f64, period: f64| (found - period).abs() <= 0.1 * period;
+            prop_assert!(
+                found.is_empty() || (found.len() == 2 && near(found[0], a) && near(found[1], b)),
+                "{found:?} for {a} and {b}: {starts:?}"
+            );
         }
 
         #[test]

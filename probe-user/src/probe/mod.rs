@@ -18,6 +18,8 @@ pub mod tracker;
 #[cfg(test)]
 mod answers;
 #[cfg(test)]
+mod behind;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod testing;
@@ -26,5 +28,5 @@ pub use assess::Judgement;
 pub use attempt::Attempt;
 pub use lb_view::LbView;
 pub use rules::{Expected, Rules};
-pub use series::{Series, SeriesKey};
+pub use series::{Forwarded, PassedOn, Series, SeriesKey};
 pub use tracker::{Config, Event, Tracker};

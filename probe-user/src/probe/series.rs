@@ -7,7 +7,7 @@ use probe_common::maps::Address;
 
 use super::{
     assess::Judgement,
-    attempt::Attempt,
+    attempt::{Attempt, Left},
     interval,
     lb_view::{LbView, Outcome},
     request::Proxy,
@@ -19,6 +19,8 @@ use crate::report::document::{LbState, Protocol, Verdict};
 pub(super) const KEPT: usize = 64;
 /// Judged attempts whose order is remembered.
 const REMEMBERED: usize = 256;
+/// Seconds without an attempt that never make a view stale.
+const LEAST_PATIENCE_S: f64 = 5.0;
 /// Addresses listed.
 const ADDRESSES: usize = 8;
 
@@ -35,12 +37,20 @@ pub struct SeriesKey {
 /// Where a forwarded probe went, and what came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forwarded {
-    /// The device it left by.
+    /// The device it left by first: a bridge shows it before its port does.
     pub device: u32,
     /// Where to.
     pub to: (Address, u16),
-    /// The answer came back from behind.
-    pub returned: bool,
+    /// When and by which device the answer came back from behind.
+    pub returned: Option<Left>,
+}
+
+/// Probes of a series that were passed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PassedOn {
+    pub probes: u64,
+    /// Those whose answer came back from behind; whether it left is the verdict's matter.
+    pub returned: u64,
 }
 
 /// How the failures of a series lie among its judged attempts.
@@ -103,7 +113,9 @@ pub struct Series {
     pub counts: BTreeMap<Verdict, u64>,
     /// Two attempts from different ports were seen.
     pub confirmed: bool,
+    /// The latest probe that was passed on.
     pub forwarded: Option<Forwarded>,
+    pub passed_on: PassedOn,
     /// Replies by the wrong NIC, counted by that NIC.
     pub out_nics: BTreeMap<u32, u64>,
     /// The latest attempt of each verdict.
@@ -119,6 +131,8 @@ pub struct Series {
     /// The view of the load balancer before the history, and with it.
     view_before: LbView,
     view: LbView,
+    /// The state of the view that was told.
+    pub(super) told: LbState,
     first_port: u16,
     /// ns; boxed, as they are larger than all the rest.
     latency: Option<Box<Histogram<u64>>>,
@@ -143,6 +157,7 @@ impl Series {
             completed: 0,
             counts: BTreeMap::new(),
             forwarded: None,
+            passed_on: PassedOn::default(),
             out_nics: BTreeMap::new(),
             latest: BTreeMap::new(),
             kept: VecDeque::new(),
@@ -153,6 +168,7 @@ impl Series {
             history: VecDeque::new(),
             view_before: view.clone(),
             view,
+            told: LbState::Unknown,
             first_port: first.tuple.peer_port,
             latency: new_histogram(),
             answers: new_histogram(),
@@ -212,10 +228,12 @@ impl Series {
         &self.view
     }
 
-    /// Whether what is known is older than three intervals at `now_ns`.
+    /// Whether what is known is older than three intervals at `now_ns`. Below Azure's shortest interval a pause of a few
+    /// seconds says nothing yet.
     pub fn is_stale(&self, now_ns: u64) -> bool {
-        let interval = self.expected_interval_s().unwrap_or(5.0);
-        self.last_start_ns().is_none_or(|last| now_ns.saturating_sub(last) as f64 / 1e9 > 3.0 * interval)
+        let patience = 3.0 * self.expected_interval_s().unwrap_or(5.0);
+        self.last_start_ns()
+            .is_none_or(|last| now_ns.saturating_sub(last) as f64 / 1e9 > patience.max(LEAST_PATIENCE_S))
     }
 
     /// Counts with the attempts that are still open as pending.
@@ -240,6 +258,15 @@ impl Series {
             in_run = fails;
         }
         Failures { judged, failed, runs, last_ok: !in_run && !self.history.is_empty() }
+    }
+
+    /// When the series last fell, if it is remembered: when the last attempt that was OK began, and when the failure after it
+    /// was decided.
+    pub fn fell(&self) -> Option<(u64, u64)> {
+        let outcomes = || self.history.iter().map(|(_, outcome)| outcome);
+        let pairs = outcomes().zip(outcomes().skip(1));
+        let falls = pairs.filter(|(a, b)| a.verdict == Verdict::Ok && b.verdict != Verdict::Ok);
+        falls.last().map(|(last, first)| (last.began_ns, first.decided_ns))
     }
 
     /// The failing verdict to explain: the latest failure's.
@@ -271,16 +298,14 @@ impl Series {
         self.kept.push_back(attempt);
     }
 
-    /// Enters a judgement, in the place of the attempt's `former` one.
-    pub(super) fn enter(&mut self, attempt: &mut Attempt, former: Option<Judgement>) -> Entered {
-        let before = (self.verdict, self.view.state());
-        let entered = |series: &Self| Entered {
-            from: before.0,
-            to: series.verdict(),
-            view_from: before.1,
-            view_to: series.view.state(),
-        };
-        let Some(judgement) = attempt.judgement else { return entered(self) };
+    /// Enters a judgement, in the place of the attempt's `former` one. Returns the series' verdict before, and after.
+    pub(super) fn enter(
+        &mut self,
+        attempt: &mut Attempt,
+        former: Option<Judgement>,
+    ) -> (Option<Verdict>, Verdict) {
+        let from = self.verdict;
+        let Some(judgement) = attempt.judgement else { return (from, self.verdict()) };
         let verdict = judgement.verdict;
         if let Some(former) = former {
             if let Some(count) = self.counts.get_mut(&former.verdict) {
@@ -312,7 +337,7 @@ impl Series {
         }
         self.latest.insert(verdict, attempt.clone());
         self.verdict = self.history.back().map(|(_, outcome)| outcome.verdict);
-        entered(self)
+        (from, self.verdict())
     }
 
     /// Puts an outcome where it belongs in the order of beginnings, and brings the load balancer's view up to date.
@@ -356,17 +381,6 @@ impl Series {
             self.refold();
         }
     }
-}
-
-/// What entering a judgement changed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entered {
-    /// The series' verdict before, and after.
-    pub from: Option<Verdict>,
-    pub to: Verdict,
-    /// The load balancer's view before, and after.
-    pub view_from: LbState,
-    pub view_to: LbState,
 }
 
 /// Records a value once. Beyond the histogram's range only the top bucket is right, and that is where it goes.

@@ -9,7 +9,7 @@ use probe_common::observation::{Observation, Role, flags};
 
 use super::{
     assess::{Measure, Silence},
-    attempt::{Attempt, Tuple},
+    attempt::{Attempt, Left, Tuple},
     rules::{Expected, Limit, Rules},
     series::{Forwarded, KEPT, Plan, Series, SeriesKey},
 };
@@ -230,26 +230,56 @@ impl Tracker {
 
     /// A probe that was passed on: the address probed may have been translated, the prober's end not.
     fn forwarded(&mut self, packet: &Observation) {
-        let found = self
-            .tuples
-            .iter()
-            .find(|(tuple, _)| tuple.peer == packet.peer && tuple.peer_port == packet.peer_port);
-        let Some(key) = found.map(|(_, key)| *key) else { return };
-        if let Some(series) = self.series.get_mut(&key) {
-            series.forwarded = Some(Forwarded {
-                device: packet.device,
-                to: (packet.local, packet.local_port),
-                returned: false,
-            });
+        if packet.flags & (flags::SYN | flags::ACK) != flags::SYN {
+            return;
         }
+        let Some((key, at)) = self.behind(packet, packet.sequence) else { return };
+        let Some(series) = self.series.get_mut(&key) else { return };
+        let Some(attempt) = series.kept.get_mut(at).filter(|attempt| attempt.forwarded.is_none()) else {
+            return;
+        };
+        let forwarded =
+            Forwarded { device: packet.device, to: (packet.local, packet.local_port), returned: None };
+        attempt.forwarded = Some(forwarded);
+        series.forwarded = Some(forwarded);
+        series.passed_on.probes += 1;
     }
 
+    /// What it was answered with behind: a SYN-ACK or a RST.
     fn returned(&mut self, packet: &Observation) {
-        for series in self.series.values_mut() {
-            if let Some(forwarded) = &mut series.forwarded {
-                forwarded.returned |= forwarded.to == (packet.local, packet.local_port);
-            }
+        if packet.flags & (flags::SYN | flags::RST) == 0 {
+            return;
         }
+        let Some((key, at)) = self.behind(packet, packet.acknowledgement.wrapping_sub(1)) else { return };
+        let Some(series) = self.series.get_mut(&key) else { return };
+        let Some(attempt) = series.kept.get_mut(at) else { return };
+        let Some(forwarded) = &mut attempt.forwarded else { return };
+        if forwarded.to != (packet.local, packet.local_port) || forwarded.returned.is_some() {
+            return;
+        }
+        forwarded.returned = Some(Left { at_ns: packet.time_ns, nic: packet.device });
+        series.forwarded = Some(*forwarded);
+        series.passed_on.returned += 1;
+    }
+
+    /// The attempt that a packet on the far side belongs to, by the prober's end and its SYN's sequence number. Two NICs may
+    /// be probed from one port at a time.
+    fn behind(&self, packet: &Observation, sequence: u32) -> Option<(SeriesKey, usize)> {
+        let probers = self
+            .tuples
+            .iter()
+            .filter(|(tuple, _)| tuple.peer == packet.peer && tuple.peer_port == packet.peer_port);
+        let mut found = None;
+        for (tuple, key) in probers {
+            let Some(series) = self.series.get(key) else { continue };
+            let Some(at) = series.kept.iter().rposition(|a| a.tuple == *tuple && !a.reused) else { continue };
+            if series.kept.get(at).is_some_and(|attempt| attempt.sequence == sequence) {
+                return Some((*key, at));
+            }
+            // Something on the way numbers anew (a SYN proxy): good enough while nobody else has that port.
+            found = if found.is_none() { Some(Some((*key, at))) } else { Some(None) };
+        }
+        found.flatten()
     }
 
     /// Judges what time alone decides. `now_ns` was read before the packets were, and losses were told since: else a reply
@@ -366,19 +396,21 @@ impl Bench<'_> {
                 // No request followed a good handshake: the prober only wants the connection.
                 series.protocol = Some(Protocol::Tcp);
             }
-            let entered = series.enter(attempt, former);
+            let (from, to) = series.enter(attempt, former);
             let key = series.key;
             out.push(Event::Judged {
                 series: key,
                 attempt: Box::new(attempt.clone()),
                 revised: former.is_some(),
             });
-            if entered.from != Some(entered.to) {
-                out.push(Event::Changed { series: key, from: entered.from, to: entered.to, at_ns: now_ns });
+            if from != Some(to) {
+                out.push(Event::Changed { series: key, from, to, at_ns: now_ns });
             }
-            if entered.view_from != entered.view_to && series.confirmed {
-                let (from, to) = (entered.view_from, entered.view_to);
-                out.push(Event::View { series: key, from, to, at_ns: judgement.decided_ns });
+            // What a single connection would make of it is told only once it is a probe.
+            let state = series.view().state();
+            if state != series.told && series.confirmed {
+                let from = std::mem::replace(&mut series.told, state);
+                out.push(Event::View { series: key, from, to: state, at_ns: judgement.decided_ns });
             }
         }
         series.kept = attempts;

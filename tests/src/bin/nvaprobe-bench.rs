@@ -2,6 +2,9 @@
 //!
 //! Floor and program take turns, and each figure is the median over the rounds: the machine may be busy.
 
+#[path = "bench/tracepoint.rs"]
+mod tracepoint;
+
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use nvaprobe_tests::{
@@ -211,5 +214,6 @@ fn main() {
             );
         }
     }
+    tracepoint::rows();
     println!("\nProbe packets are observed (ring drained between batches of {BATCH}); others only counted.");
 }

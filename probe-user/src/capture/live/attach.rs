@@ -202,7 +202,7 @@ fn tcx_unknown(error: &ProgramError) -> bool {
 }
 
 /// The innermost message: the kernel's own word.
-fn root_cause(error: &dyn std::error::Error) -> String {
+pub(super) fn root_cause(error: &dyn std::error::Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {
         error = source;

@@ -6,12 +6,13 @@ use aya::{
         HashMap, MapData, PerCpuArray, RingBuf,
         lpm_trie::{Key, LpmTrie},
     },
-    programs::{ProgramError, SchedClassifier, Xdp},
+    programs::{ProgramError, RawTracePoint, SchedClassifier, Xdp},
 };
 use aya_log::EbpfLogger;
 use ipnet::IpNet;
 use probe_common::{
     counters::Counters,
+    drops::Layout,
     maps::{Device, LINEAR_SOURCES, Peer, Probe, ProbeKey, Settings, Source4, Source6},
 };
 use thiserror::Error;
@@ -65,8 +66,14 @@ pub struct Loaded {
     logger: Option<EbpfLogger<&'static dyn log::Log>>,
 }
 
-/// Loads the object with the sources baked into read-only data. With `kernel_log` the programs' slow paths log.
-pub fn load(sources: &[Source], sizes: Sizes, kernel_log: bool) -> Result<(Loaded, Maps), LoadError> {
+/// Loads the object with the sources and the kernel's layout baked into read-only data. With `kernel_log` the programs'
+/// slow paths log.
+pub fn load(
+    sources: &[Source],
+    sizes: Sizes,
+    kernel_log: bool,
+    layout: &Layout,
+) -> Result<(Loaded, Maps), LoadError> {
     // Only kernels before 5.11 charge maps to RLIMIT_MEMLOCK; a refusal there shows up as a load error.
     let _ = nix::sys::resource::setrlimit(
         nix::sys::resource::Resource::RLIMIT_MEMLOCK,
@@ -78,6 +85,7 @@ pub fn load(sources: &[Source], sizes: Sizes, kernel_log: bool) -> Result<(Loade
     let level = if kernel_log { log::Level::Debug as u8 } else { 0 };
     let mut ebpf = EbpfLoader::new()
         .override_global("SETTINGS", &settings, true)
+        .override_global("LAYOUT", layout, true)
         .override_global("AYA_LOG_LEVEL", &level, false)
         .map_max_entries("OBSERVATIONS", sizes.ring)
         .map_max_entries("PROBES", sizes.probes)
@@ -124,6 +132,20 @@ impl Loaded {
             .program_mut(name)
             .and_then(|program| program.try_into().ok())
             .ok_or(LoadError::Missing { kind: "XDP program", name })?;
+        match program.load() {
+            Ok(()) | Err(ProgramError::AlreadyLoaded) => Ok(program),
+            Err(error) => Err(LoadError::Program { name, error }),
+        }
+    }
+
+    /// The program of dropped packets, verified on first use.
+    pub fn tracepoint(&mut self) -> Result<&mut RawTracePoint, LoadError> {
+        let name = "nvaprobe_drop";
+        let program: &mut RawTracePoint = self
+            .ebpf
+            .program_mut(name)
+            .and_then(|program| program.try_into().ok())
+            .ok_or(LoadError::Missing { kind: "tracepoint program", name })?;
         match program.load() {
             Ok(()) | Err(ProgramError::AlreadyLoaded) => Ok(program),
             Err(error) => Err(LoadError::Program { name, error }),

@@ -1,6 +1,8 @@
 //! The kernel half, attached: programs on devices, the ring, the counters.
 
+pub mod btf;
 pub mod clsact;
+pub mod drops;
 pub mod guardian;
 pub mod load;
 pub mod mode;

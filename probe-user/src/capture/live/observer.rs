@@ -1,10 +1,14 @@
 //! The observer: everything attached, read and counted for one network namespace.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::{Path, PathBuf},
+};
 
 use aya::maps::{MapData, RingBuf};
 use probe_common::{
     counters::{Counters, Program},
+    drops::{Dropped, Layout},
     maps::{Device, Probe, ProbeKey},
     observation::Observation,
 };
@@ -15,6 +19,7 @@ use tokio::io::unix::AsyncFd;
 use super::{
     attach::{self, AttachError, Attachment, Target, TcHook},
     clsact,
+    drops::{self, DropReasons, KERNEL_BTF, Reasons, Unavailable, Watching},
     guardian::Guardian,
     load::{self, LoadError, Loaded, Maps, Sizes},
     mode::{IngressChoice, Tc, TcChoice},
@@ -32,7 +37,11 @@ pub struct Options {
     pub guardian: Option<PathBuf>,
     /// Let the programs log their slow paths through the `log` crate.
     pub kernel_log: bool,
+    pub drop_reasons: DropReasons,
 }
+
+/// Dropped packets held for [`Observer::drops`] when nobody asks: then the oldest go.
+const DROPS_HELD: usize = 4096;
 
 #[derive(Debug, Error)]
 pub enum ObserveError {
@@ -55,6 +64,8 @@ pub struct Observer {
     /// Entries that we removed from `probes`.
     forgotten: u64,
     devices: aya::maps::HashMap<MapData, u32, Device>,
+    watching: Watching,
+    dropped: VecDeque<Dropped>,
     attachments: BTreeMap<u32, Attachment>,
     /// Devices that could not be covered, with the reason.
     uncovered: BTreeMap<u32, String>,
@@ -66,11 +77,28 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Loads the programs; nothing is attached yet. Must be called inside a tokio runtime, on a thread that is
-    /// in the network namespace to observe.
+    /// Loads the programs; nothing is attached to a device yet. Must be called inside a tokio runtime, on a thread that
+    /// is in the network namespace to observe. Drop reasons that cannot be had are no error.
     pub fn load(options: Options, handle: Handle) -> Result<Self, ObserveError> {
-        let (loaded, Maps { ring, counters, probes, devices }) =
-            load::load(&options.sources, options.sizes, options.kernel_log)?;
+        let understood = match &options.drop_reasons {
+            DropReasons::On => Some(drops::understand(Path::new(KERNEL_BTF))),
+            DropReasons::Types(path) => Some(drops::understand(path)),
+            DropReasons::Off => None,
+        };
+        let layout = match &understood {
+            Some(Ok(understood)) => understood.layout,
+            _ => Layout::EMPTY,
+        };
+        let (mut loaded, Maps { ring, counters, probes, devices }) =
+            load::load(&options.sources, options.sizes, options.kernel_log, &layout)?;
+        let watching = match understood {
+            None => Watching::Off,
+            Some(Err(error)) => Watching::Unavailable(error),
+            Some(Ok(understood)) => match drops::attach(&mut loaded) {
+                Ok(link) => Watching::On { reasons: understood.reasons, link },
+                Err(error) => Watching::Unavailable(error),
+            },
+        };
         // SAFETY: a RingBuf owns its map's file descriptor for as long as it lives, and always returns the same one.
         let ring = unsafe { AsyncFd::register(ring) };
         Ok(Self {
@@ -80,6 +108,8 @@ impl Observer {
             probes,
             forgotten: 0,
             devices,
+            watching,
+            dropped: VecDeque::new(),
             attachments: BTreeMap::new(),
             uncovered: BTreeMap::new(),
             options,
@@ -166,13 +196,43 @@ impl Observer {
         self.loaded.forward_logs();
     }
 
-    /// Takes the observations that are there, at most `limit`.
+    /// Takes the observations that are there, at most `limit`. Drops among them wait for [`Self::drops`].
     pub fn drain(&mut self, limit: usize, into: &mut Vec<Observation>) {
         let ring = self.ring.get_mut();
-        for _ in 0..limit {
+        let mut taken = 0;
+        while taken < limit {
             let Some(item) = ring.next() else { return };
-            // Both halves compile the same layout, so a wrong length cannot come from the ring.
-            into.extend(Observation::from_bytes(&item));
+            // Both halves compile the same layouts, so no third length comes from the ring.
+            if let Some(observation) = Observation::from_bytes(&item) {
+                into.push(observation);
+                taken += 1;
+            } else if let Some(dropped) = Dropped::from_bytes(&item) {
+                if self.dropped.len() == DROPS_HELD {
+                    self.dropped.pop_front();
+                }
+                self.dropped.push_back(dropped);
+            }
+        }
+    }
+
+    /// Takes the dropped packets that [`Self::drain`] came across, in the order of their drops.
+    pub fn drops(&mut self, into: &mut Vec<Dropped>) {
+        into.extend(self.dropped.drain(..));
+    }
+
+    /// What this kernel calls its reasons for drops; `None` when drops are not watched.
+    pub fn drop_reasons(&self) -> Option<&Reasons> {
+        match &self.watching {
+            Watching::On { reasons, .. } => Some(reasons),
+            Watching::Off | Watching::Unavailable(_) => None,
+        }
+    }
+
+    /// Why drops are not seen though they were asked for.
+    pub fn drops_unavailable(&self) -> Option<&Unavailable> {
+        match &self.watching {
+            Watching::Unavailable(why) => Some(why),
+            Watching::Off | Watching::On { .. } => None,
         }
     }
 
@@ -189,10 +249,10 @@ impl Observer {
         Ok(sum)
     }
 
-    /// Observations lost so far.
+    /// Observations lost so far; a lost drop reason is none, see [`Self::counters`].
     pub fn lost(&self) -> Result<u64, ObserveError> {
         let mut lost = 0;
-        for program in Program::ALL {
+        for program in [Program::Xdp, Program::TcIngress, Program::TcEgress] {
             lost += self.counters(program)?.ring_lost;
         }
         Ok(lost)

@@ -1,21 +1,19 @@
 //! `INTERVAL`: what failover time the observed interval implies. Runbooks quote the portal's default; a template that names
 //! none gets another.
 
+use std::time::Duration;
+
 use super::{Scene, confirmed, of};
 use crate::{
     diagnose::evidence,
+    profile::Profile,
     report::document::{Finding, Severity},
 };
 
-/// Default of the portal and of the page; default and minimum of the API (ARM `ProbePropertiesFormat`), seconds.
-const PORTAL_S: f64 = 5.0;
-const TEMPLATE_S: f64 = 15.0;
-const LEAST_S: f64 = 5.0;
 /// An estimate within this share of a value is that value.
 const NEAR: f64 = 0.1;
 
 pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
-    let near = |seconds: f64, of: f64| (seconds - of).abs() <= NEAR * of;
     confirmed(scene)
         .filter_map(|case| {
             let series = case.series;
@@ -24,7 +22,8 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
             let failover = view.failover_s?;
             let several = series.cadences.len() > 1;
             let often = if several {
-                let all: Vec<_> = series.cadences.iter().map(|seconds| format!("{} s", rounded(*seconds))).collect();
+                let all: Vec<_> =
+                    series.cadences.iter().map(|seconds| format!("{} s", rounded(*seconds))).collect();
                 format!("Two load balancers probe it, every {}", all.join(" and every "))
             } else {
                 format!("Probed every {} s", rounded(interval))
@@ -33,18 +32,7 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
                 1 => "one failure takes it out".to_owned(),
                 threshold => format!("{threshold} failures in a row take it out"),
             };
-            let defaults = if !scene.azure_lb {
-                String::new()
-            } else if near(interval, PORTAL_S) {
-                " (5 s is the portal's default; templates and the API default to 15 s)".to_owned()
-            } else if near(interval, TEMPLATE_S) {
-                " (15 s is the default of templates and the API; runbooks quote the portal's 5 s)".to_owned()
-            } else if interval < LEAST_S * (1.0 - NEAR) {
-                " (below the minimum of 5 s, so no Azure load balancer; defaults: 5 s in the portal, 15 s in templates)"
-                    .to_owned()
-            } else {
-                " (defaults: 5 s in the portal, 15 s in templates)".to_owned()
-            };
+            let defaults = defaults(scene.profile, interval);
             let evidence = vec![evidence::of(
                 "interval",
                 format!("{} attempts, retransmissions not counted", series.attempts),
@@ -58,6 +46,26 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
             ))
         })
         .collect()
+}
+
+/// What the service itself sets, beside what was seen.
+fn defaults(profile: Profile, interval: f64) -> String {
+    let near = |of: f64| (interval - of).abs() <= NEAR * of;
+    let (here, others): (Vec<_>, Vec<_>) =
+        profile.default_intervals().iter().partition(|(every, _)| near(every.as_secs_f64()));
+    let name = |(every, what): &(Duration, &str)| format!("{} s is {what}", every.as_secs());
+    let list =
+        |defaults: &[&(Duration, &str)]| defaults.iter().map(|d| name(d)).collect::<Vec<_>>().join(", ");
+    let shortest = profile.shortest_interval().map_or(0.0, |shortest| shortest.as_secs_f64());
+    match (here.is_empty(), others.is_empty()) {
+        (true, true) => String::new(),
+        (false, true) => format!(" ({})", list(&here)),
+        (false, false) => format!(" ({}; {})", list(&here), list(&others)),
+        (true, false) if interval < shortest * (1.0 - NEAR) => {
+            format!(" (below the service's minimum of {shortest:.0} s; {})", list(&others))
+        }
+        (true, false) => format!(" ({})", list(&others)),
+    }
 }
 
 /// Short times with a digit behind the point.

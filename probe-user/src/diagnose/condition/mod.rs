@@ -5,6 +5,7 @@ mod interval;
 mod latency;
 mod not_arriving;
 mod platform;
+mod proxied;
 mod shared_signal;
 
 use super::Case;
@@ -15,6 +16,7 @@ use crate::{
         sockets::{Connecting, Listener},
     },
     probe::Expected,
+    profile::Profile,
     report::document::{Evidence, Finding, Platform, Severity},
 };
 
@@ -28,8 +30,8 @@ pub struct Scene<'a> {
     pub window_s: f64,
     /// The NICs that were looked at.
     pub nics: &'a [String],
-    /// The prober is Azure Load Balancer's.
-    pub azure_lb: bool,
+    /// Whose probes they are.
+    pub profile: Profile,
     /// Who listens on the probed ports; empty when nobody could tell.
     pub listeners: &'a [Listener],
     /// What this host itself asks of a source; `None` when that is not known.
@@ -49,9 +51,19 @@ pub struct Own<'a> {
     pub facts: Option<&'a Facts>,
 }
 
+pub use not_arriving::{missing, patience};
+pub use proxied::PassedOn;
+
 /// Every condition.
-const CONDITIONS: &[fn(&Scene<'_>) -> Vec<Finding>] =
-    &[not_arriving::find, flapping::find, latency::find, platform::find, shared_signal::find, interval::find];
+const CONDITIONS: &[fn(&Scene<'_>) -> Vec<Finding>] = &[
+    not_arriving::find,
+    proxied::find,
+    flapping::find,
+    latency::find,
+    platform::find,
+    shared_signal::find,
+    interval::find,
+];
 
 /// The findings of all conditions.
 pub fn find(scene: &Scene<'_>) -> Vec<Finding> {

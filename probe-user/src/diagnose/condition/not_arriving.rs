@@ -4,11 +4,10 @@ use super::Scene;
 use crate::{
     diagnose::evidence,
     probe::Expected,
+    profile::Profile,
     report::document::{Finding, Protocol, Severity},
 };
 
-/// Ports that Azure's HTTP prober refuses to use (WinHTTP; the custom-probe page).
-const REFUSED_HTTP_PORTS: [u16; 9] = [19, 21, 25, 70, 110, 119, 143, 220, 993];
 /// A window that tells, when no interval is configured: the API's default.
 const DEFAULT_WINDOW_S: f64 = 15.0;
 
@@ -16,8 +15,14 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
     scene.expected.iter().filter_map(|expected| missing(scene, expected)).collect()
 }
 
-fn missing(scene: &Scene<'_>, expected: &Expected) -> Option<Finding> {
-    let wait = expected.rules.interval.map_or(DEFAULT_WINDOW_S, |interval| 2.0 * interval.as_secs_f64());
+/// Seconds without a SYN that tell: two of its intervals.
+pub fn patience(expected: &Expected) -> f64 {
+    expected.rules.interval.map_or(DEFAULT_WINDOW_S, |interval| 2.0 * interval.as_secs_f64())
+}
+
+/// What is to say when an expected probe is not among the cases.
+pub fn missing(scene: &Scene<'_>, expected: &Expected) -> Option<Finding> {
+    let wait = patience(expected);
     let came =
         scene.cases.iter().any(|case| case.series.nic == expected.nic && case.series.port == expected.port);
     if came || scene.window_s < wait {
@@ -70,31 +75,42 @@ fn missing(scene: &Scene<'_>, expected: &Expected) -> Option<Finding> {
 /// Reasons outside of this host, likeliest first.
 fn candidates(scene: &Scene<'_>, expected: &Expected) -> Vec<String> {
     let mut candidates = Vec::new();
-    if !scene.azure_lb {
-        candidates.push("a firewall outside of this host drops the probes".to_owned());
-        candidates.push(format!(
-            "{} is not among the load balancer's back ends, or its check is off",
-            expected.nic
-        ));
-        return candidates;
-    }
     let http = matches!(expected.protocol, Some(Protocol::Http | Protocol::Https));
-    if http && REFUSED_HTTP_PORTS.contains(&expected.port) {
+    if http && scene.profile.http_refuses().contains(&expected.port) {
         candidates.push(format!(
-            "an HTTP probe on port {}: Azure's prober refuses this port (WinHTTP) and never sends; use another port or a TCP \
+            "an HTTP probe on port {}: the prober refuses this port (WinHTTP) and never sends; use another port or a TCP \
              probe",
             expected.port
         ));
     }
-    candidates.extend([
-        format!(
-            "a network security group denies port {} from the tag AzureLoadBalancer (the default rule 65001 allows it; a deny \
-             on VirtualNetwork or Any before it does not)",
-            expected.port
-        ),
-        format!("{}'s IP configuration is not in the load balancer's backend pool", expected.nic),
-        format!("no load-balancing rule uses a probe of port {}, or the rule has no probe at all", expected.port),
-        "the VM counts as stopped: stopped VMs are not probed".to_owned(),
-    ]);
+    let (nic, port) = (&expected.nic, expected.port);
+    candidates.extend(match scene.profile {
+        Profile::AzureLb => vec![
+            format!(
+                "a network security group denies port {port} from the tag AzureLoadBalancer (the default rule 65001 allows \
+                 it; a deny on VirtualNetwork or Any before it does not)"
+            ),
+            format!("{nic}'s IP configuration is not in the load balancer's backend pool"),
+            format!("no load-balancing rule uses a probe of port {port}, or the rule has no probe at all"),
+            "the VM counts as stopped: stopped VMs are not probed".to_owned(),
+        ],
+        Profile::AzureTrafficManager => vec![
+            format!("a network security group denies port {port} from the tag AzureTrafficManager"),
+            "the endpoint is disabled in its profile, or its name does not resolve to this address".to_owned(),
+            "the load balancer or the translation in front does not pass the probes on to this NIC".to_owned(),
+        ],
+        Profile::Gcp => vec![
+            format!("no firewall rule of the network allows port {port} from the probe ranges"),
+            format!("{nic} is not in the backend service's instance group, or its network is another one"),
+        ],
+        Profile::Aws => vec![
+            format!("a security group or network ACL denies port {port} from the load balancer's nodes"),
+            format!("{nic} is not registered as a target, or its zone is not enabled"),
+        ],
+        Profile::Custom => vec![
+            "a firewall outside of this host drops the probes".to_owned(),
+            format!("{nic} is not among the load balancer's back ends, or its check is off"),
+        ],
+    });
     candidates
 }

@@ -4,7 +4,7 @@
 use super::{Scene, confirmed, of};
 use crate::{
     diagnose::evidence,
-    report::document::{Finding, Severity},
+    report::document::{Finding, Severity, Verdict},
 };
 
 /// Services that say nothing about forwarding, by the name of their process.
@@ -38,6 +38,8 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
     confirmed(scene)
         .filter_map(|case| {
             let series = case.series;
+            // Where nothing answers, nothing can be taken for a signal.
+            series.counts.get(&Verdict::Ok)?;
             let processes: Vec<&str> = scene
                 .listeners
                 .iter()

@@ -38,14 +38,14 @@ fn judged(count: u64) -> Failures {
 fn look(series: &Series, change: impl FnOnce(&mut Scene<'_>)) -> Vec<Finding> {
     let facts =
         Facts { sysctls: Sysctls { v4_forwarding: Some(false), ..Sysctls::default() }, ..Facts::default() };
-    let cases = [Case { series, failures: judged(6), lookup: None, facts: Some(&facts) }];
+    let cases = [Case { series, failures: judged(6), lookup: None, facts: Some(&facts), trace: None }];
     let nics = ["eth0".to_owned(), "eth1".to_owned()];
     let mut scene = Scene {
         cases: &cases,
         expected: &[],
         window_s: 30.0,
         nics: &nics,
-        azure_lb: true,
+        profile: Profile::AzureLb,
         listeners: &[],
         own: None,
     };
@@ -132,7 +132,7 @@ fn not_arriving(expected: Expected, window_s: f64, azure_lb: bool) -> Option<Fin
     let found = look(&one, |scene| {
         scene.expected = Box::leak(Box::new(list));
         scene.window_s = window_s;
-        scene.azure_lb = azure_lb;
+        scene.profile = if azure_lb { Profile::AzureLb } else { Profile::Custom };
     });
     found.into_iter().find(|finding| finding.code == "NOT_ARRIVING")
 }

@@ -1,0 +1,86 @@
+//! Cause `output-drop`: the SYN-ACK is made, and a rule drops it on its way out. Every table is searched: the guest agent
+//! puts its rule into `security`.
+
+use super::{Case, Explanation, evidence, trace};
+use crate::{
+    host::firewall::{CtState, Outcome, Place},
+    report::document::Verdict,
+};
+
+const BY_FILTER: [&str; 3] = ["NETFILTER_DROP", "BPF_CGROUP_EGRESS", "TC_EGRESS"];
+/// What conntrack may make of a SYN-ACK: usually part of a known connection; something else when the SYN was not tracked.
+const STATES: [(CtState, &str); 3] =
+    [(CtState::Established, ""), (CtState::Untracked, "untracked"), (CtState::Invalid, "invalid")];
+
+pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> {
+    let (trace, facts) = trace::of(case)?;
+    let dropped = trace.dropped(false, &BY_FILTER);
+    // A RST needs no half-open request; then only the kernel's word tells that one was dropped.
+    if verdict != Verdict::NoReply || (trace.half_open == Some(false) && dropped.is_none()) {
+        return None;
+    }
+    let device = case.lookup.and_then(|lookup| lookup.chosen()).map(|chosen| chosen.hop.device.as_str())?;
+    let mut found: Option<(Place, &str)> = None;
+    let mut unsure = Vec::new();
+    for (state, word) in STATES {
+        let verdicts = trace::outbound(facts, trace, device, state);
+        let place = verdicts.iter().find_map(|verdict| match &verdict.outcome {
+            Outcome::Drops(place) | Outcome::Rejects(place) => Some(place.clone()),
+            _ => None,
+        });
+        if word.is_empty() {
+            unsure = trace::may_stop(&verdicts);
+        }
+        // An unusual state is believed only when the kernel says that it was dropped.
+        if let Some(place) = place.filter(|_| word.is_empty() || dropped.is_some()) {
+            found = Some((place, word));
+            break;
+        }
+    }
+    if dropped.is_none() && (trace.drops_watched || found.is_none()) {
+        return None;
+    }
+    let mut evidence = Vec::new();
+    if let Some((place, word)) = &found {
+        evidence.push(evidence::of("rule", place.text()));
+        if !word.is_empty() {
+            evidence.push(evidence::of(
+                "conntrack",
+                format!("the rule meets it as {word}: the probe itself is not tracked, look for notrack"),
+            ));
+        }
+    } else {
+        evidence.extend(unsure);
+        if !trace::filter_known(&facts.firewall) {
+            evidence.push(evidence::of(
+                "rule",
+                "which rule drops it is not known: not every table could be read",
+            ));
+        }
+    }
+    evidence.extend(dropped.map(trace::Drops::evidence));
+    if trace.half_open == Some(true) {
+        evidence.push(evidence::of("socket", "the request is half-open (SYN-RECV): the SYN-ACK was made"));
+    }
+    if facts.knows("listeners") && trace::listeners(facts, trace).is_empty() {
+        evidence.push(evidence::of(
+            "socket",
+            format!("nothing listens on port {} either: what is dropped is a RST", trace.local.port()),
+        ));
+    }
+    evidence.extend(evidence::unread(case));
+    let by = found.as_ref().map_or_else(
+        || "the packet filter".to_owned(),
+        |(place, _)| format!("chain {} of table {}", place.chain, place.table),
+    );
+    Some(Explanation {
+        cause: "output-drop",
+        summary: format!(
+            "Replies to probes of {} on {} are made and dropped by {by} on their way out.",
+            case.place(),
+            case.series.nic
+        ),
+        evidence,
+        misroute: None,
+    })
+}
