@@ -1,7 +1,7 @@
 //! Shared helpers of the nvaprobe test suite.
 
-pub mod fault;
 pub mod captured;
+pub mod fault;
 pub mod kernel;
 pub mod observe;
 pub mod packets;
