@@ -454,7 +454,9 @@ fn a_kernel_without_types_degrades_the_observer_and_nothing_else() {
     let topology = Topology::two_armed().expect("a topology");
     topology.primary_route().expect("a route");
     let _listener = topology.listen(PORT, Serve::Hold).expect("a listener");
-    let _prober = probe(&topology, 0, 5);
+    // Without an end: it takes its time until observation begins.
+    let probe = Probe::tcp(topology.target(0, PORT)).every(EVERY);
+    let _prober = topology.fabrics[0].probe(probe).expect("a prober");
     let report = report(&topology, DropReasons::Types(PathBuf::from("/nonexistent/vmlinux")));
     assert_eq!(report.observer.state, ObserverState::Degraded);
     let reasons: Vec<&str> = report.observer.reasons.iter().map(|reason| reason.code.as_str()).collect();

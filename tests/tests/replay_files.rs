@@ -273,7 +273,7 @@ fn a_little_disorder_is_put_right_and_more_is_said() {
 
     let mut late = steps;
     let moved = late.remove(0);
-    late.insert(5, moved);
+    late.insert(8, moved);
     let replayed = replay(&settings(), vec![("eth0.pcap", pcap(1, &late))]).expect("a report");
     assert!(reason(&replayed, "time-order").contains("reordercap"));
 }

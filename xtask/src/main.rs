@@ -38,7 +38,7 @@ enum Command {
     Test(test::Options),
     /// Check format, clippy and the rules of the house
     Lint,
-    /// Measure nanoseconds per packet of each BPF program
+    /// Measure nanoseconds per packet of each BPF program, and a replay beside tshark
     Bench(bench::Options),
 }
 

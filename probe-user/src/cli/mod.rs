@@ -2,6 +2,7 @@
 
 mod completions;
 mod doctor;
+mod explain;
 mod fix;
 mod judgement;
 mod lab;
@@ -58,6 +59,8 @@ enum Command {
     Fix(fix::Args),
     /// The same judgement on stored captures (pcap, pcapng)
     Replay(replay::Args),
+    /// Explain a cause: how it looks, why it happens, how it is proved, the fix
+    Explain(explain::Args),
     /// Reproduce a fault in network namespaces, judge it, fix it, judge again
     Lab(lab::Args),
     /// Print the JSON Schema of what nvaprobe prints, or of its configuration file
@@ -87,6 +90,7 @@ fn dispatch(command: Command) -> anyhow::Result<u8> {
         Command::Doctor(args) => runtime()?.block_on(doctor::run(args)),
         Command::Fix(args) => runtime()?.block_on(fix::run(args)),
         Command::Replay(args) => replay::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args, &mut Cli::command()),

@@ -269,3 +269,6 @@ fn single_attempt(case: &Case<'_>) -> Finding {
 #[cfg(test)]
 #[path = "diagnose_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+mod cause_tests;

@@ -14,10 +14,11 @@ const STATES: [(CtState, &str); 3] =
 
 pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> {
     let (trace, facts) = trace::of(case)?;
-    if verdict != Verdict::NoReply || trace.half_open == Some(false) {
+    let dropped = trace.dropped(false, &BY_FILTER);
+    // A RST needs no half-open request; then only the kernel's word tells that one was dropped.
+    if verdict != Verdict::NoReply || (trace.half_open == Some(false) && dropped.is_none()) {
         return None;
     }
-    let dropped = trace.dropped(false, &BY_FILTER);
     let device = case.lookup.and_then(|lookup| lookup.chosen()).map(|chosen| chosen.hop.device.as_str())?;
     let mut found: Option<(Place, &str)> = None;
     let mut unsure = Vec::new();
@@ -60,6 +61,12 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
     evidence.extend(dropped.map(trace::Drops::evidence));
     if trace.half_open == Some(true) {
         evidence.push(evidence::of("socket", "the request is half-open (SYN-RECV): the SYN-ACK was made"));
+    }
+    if facts.knows("listeners") && trace::listeners(facts, trace).is_empty() {
+        evidence.push(evidence::of(
+            "socket",
+            format!("nothing listens on port {} either: what is dropped is a RST", trace.local.port()),
+        ));
     }
     evidence.extend(evidence::unread(case));
     let by = found.as_ref().map_or_else(

@@ -2,8 +2,14 @@
 
 use std::net::IpAddr;
 
-use super::{Case, Explanation, evidence, route};
-use crate::report::document::{Evidence, Verdict};
+use super::{
+    Case, Explanation, evidence, route,
+    trace::{self, Trace},
+};
+use crate::{
+    host::{Facts, sockets::Reach},
+    report::document::{Evidence, Verdict},
+};
 
 #[expect(clippy::unnecessary_wraps, reason = "one signature for all causes; this one always answers")]
 pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> {
@@ -16,7 +22,10 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
     }
     evidence.extend(evidence::unread(case));
     evidence.extend(evidence::captured(case).filter(|_| verdict == Verdict::NoReply));
-    evidence.push(evidence::of("not-looked-at", not_looked_at(case, verdict)));
+    match trace::of(case) {
+        Some((trace, facts)) => evidence.extend(ruled_out(trace, facts, verdict)),
+        None => evidence.push(evidence::of("not-looked-at", not_looked_at(case, verdict))),
+    }
     Some(Explanation { cause: "unknown", summary, evidence, misroute: None })
 }
 
@@ -77,6 +86,43 @@ fn asymmetric(case: &Case<'_>) -> Vec<Evidence> {
             .to_owned()
     };
     evidence.push(evidence::of("route", note));
+    evidence
+}
+
+/// What was looked at and explains nothing, in the order of a packet's way.
+fn ruled_out(trace: &Trace, facts: &Facts, verdict: Verdict) -> Vec<Evidence> {
+    let mut evidence: Vec<Evidence> = trace.drops.iter().map(trace::Drops::evidence).collect();
+    if trace.drops.is_empty() && trace.drops_watched {
+        evidence.push(evidence::of("ruled-out", "the kernel gave no reason for dropping any of its packets"));
+    }
+    if !trace.drops_watched {
+        evidence.push(evidence::of("not-looked-at", "the kernel's reasons for dropping packets"));
+    }
+    if verdict == Verdict::Asymmetric {
+        return evidence;
+    }
+    for listener in trace::listeners(facts, trace) {
+        let hears = match trace::reach(facts, trace, listener) {
+            Reach::Yes => "listens and hears the probe",
+            Reach::OtherAddress | Reach::OtherDevice => "listens elsewhere",
+            Reach::Unknown => "listens; whether it hears the probe is not known",
+        };
+        evidence.push(evidence::of("socket", format!("{} {hears}", trace::listener_text(facts, listener))));
+    }
+    match trace.half_open {
+        Some(true) => evidence.push(evidence::of(
+            "socket",
+            "the request is half-open (SYN-RECV): the SYN was accepted and answered, and the answer left no device",
+        )),
+        Some(false) => evidence.push(evidence::of("socket", "no half-open request (SYN-RECV) of the last probe")),
+        None => {}
+    }
+    let inbound = trace::inbound(facts, trace);
+    let unsure = trace::may_stop(&inbound);
+    if unsure.is_empty() && trace::filter_known(&facts.firewall) {
+        evidence.push(evidence::of("ruled-out", "no rule of the packet filter stops the SYN"));
+    }
+    evidence.extend(unsure);
     evidence
 }
 

@@ -112,7 +112,7 @@ impl Engine<'_> {
             reason(
                 "time-order",
                 format!(
-                    "{} packets stand more than 10 ms out of order; put the files into order with `reordercap`",
+                    "{} packets stand more than a second out of order; put the files into order with `reordercap`",
                     self.disordered
                 ),
             );

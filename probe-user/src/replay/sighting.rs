@@ -22,6 +22,8 @@ pub struct Sighting {
     payload: Piece<PAYLOAD>,
 }
 
+const _: () = assert!(size_of::<Sighting>() <= 512);
+
 /// Some bytes of a packet.
 #[derive(Clone, Copy, Debug)]
 struct Piece<const N: usize> {

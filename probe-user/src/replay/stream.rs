@@ -12,11 +12,12 @@ use super::{
 };
 use crate::capture::file::{Frame, LinkType, Packet, Reader};
 
-/// Packets of one capture stand up to this much out of order: each processor writes into a ring of its own. Sightings are
-/// put into order within this time,
-const DISORDER_NS: u64 = 10_000_000;
-/// and within this many of them.
-const WAITING: usize = 64;
+/// Packets of one capture stand out of order: each processor writes into a ring of its own, and dumpcap hands over each
+/// interface's packets in batches, every 250 ms (`CAP_READ_TIMEOUT` of its dumpcap.c). Sightings are put into order within
+/// this time,
+const DISORDER_NS: u64 = 1_000_000_000;
+/// and within this many of them, some 2 MB.
+const WAITING: usize = 4096;
 
 /// A capture that is being read.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ impl Stream {
         Self {
             reader,
             namer,
-            waiting: VecDeque::with_capacity(WAITING),
+            waiting: VecDeque::new(),
             ended: false,
             span_ns: None,
             cut: 0,
