@@ -24,6 +24,8 @@ pub struct Drops {
     pub reason: String,
     /// The device it was on, where the kernel tells.
     pub device: Option<String>,
+    /// The other end in the packet, where it was not the one probed: it had been translated.
+    pub translated: Option<SocketAddr>,
     pub count: u64,
 }
 
@@ -62,10 +64,11 @@ impl Trace {
 impl Drops {
     pub(super) fn evidence(&self) -> Evidence {
         let whose = if self.from_prober { "of the prober" } else { "to the prober" };
+        let translated = self.translated.map_or_else(String::new, |to| format!(" (translated to {to})"));
         let on = self.device.as_ref().map_or_else(String::new, |device| format!(" on {device}"));
         evidence::of(
             "drop-reason",
-            format!("the kernel dropped {} packets {whose}{on}: {}", self.count, self.reason),
+            format!("the kernel dropped {} packets {whose}{translated}{on}: {}", self.count, self.reason),
         )
     }
 }
