@@ -8,7 +8,7 @@ use rtnetlink::packet_route::address::{AddressAttribute, AddressMessage, Address
 use super::netlink::{Netlink, collect};
 
 /// One address of one device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address {
     /// ifindex of the device that has it.
     pub link: u32,

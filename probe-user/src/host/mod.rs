@@ -6,6 +6,7 @@
 //! [`Facts::read`] and [`Facts::lookup`] on a thread (or current-thread runtime) inside the namespace meant.
 
 pub mod addresses;
+pub mod changes;
 pub mod counters;
 mod driver;
 mod dump;
@@ -123,20 +124,17 @@ pub async fn neighbours() -> Result<Vec<Neighbour>, String> {
 }
 
 impl Facts {
+    /// Reads what decides where packets go, and nothing else: links, addresses, rules and routes.
+    pub async fn routing() -> Result<Self, HostError> {
+        let netlink = Netlink::open().map_err(HostError::Socket)?;
+        Self::routing_by(&netlink).await
+    }
+
     /// Reads everything from the current network namespace.
     pub async fn read() -> Result<Self, HostError> {
         let netlink = Netlink::open().map_err(HostError::Socket)?;
-        let drivers = driver::Drivers::open();
-        let links = links::read(&netlink, &drivers).await.map_err(HostError::Links)?;
-        let managers = Managers::of_this_host(&links);
-        let mut facts = Self { links, managers, tables: TableNames::read(), ..Self::default() };
-
-        let addresses = addresses::read(&netlink).await;
-        facts.addresses = facts.or_unread("addresses", addresses);
-        let rules = rules::read(&netlink).await;
-        facts.rules = facts.or_unread("rules", rules);
-        let routes = routes::read(&netlink, &facts.links).await;
-        facts.routes = facts.or_unread("routes", routes);
+        let mut facts = Self::routing_by(&netlink).await?;
+        facts.managers = Managers::of_this_host(&facts.links);
         let neighbours = neighbours::read(&netlink).await;
         facts.neighbours = facts.or_unread("neighbours", neighbours);
         facts.sysctls = facts.or_unread("sysctls", Sysctls::read());
@@ -147,6 +145,18 @@ impl Facts {
         facts.firewall = firewall::read().await;
         let unread = facts.firewall.unread.iter().map(|why| Unread { what: "firewall", why: why.clone() });
         facts.unread.extend(unread);
+        Ok(facts)
+    }
+
+    async fn routing_by(netlink: &Netlink) -> Result<Self, HostError> {
+        let links = links::read(netlink, &driver::Drivers::open()).await.map_err(HostError::Links)?;
+        let mut facts = Self { links, tables: TableNames::read(), ..Self::default() };
+        let addresses = addresses::read(netlink).await;
+        facts.addresses = facts.or_unread("addresses", addresses);
+        let rules = rules::read(netlink).await;
+        facts.rules = facts.or_unread("rules", rules);
+        let routes = routes::read(netlink, &facts.links).await;
+        facts.routes = facts.or_unread("routes", routes);
         Ok(facts)
     }
 

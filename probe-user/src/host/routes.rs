@@ -18,7 +18,7 @@ use super::{
 };
 
 /// What a route does with a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RouteKind {
     Unicast,
     Local,
@@ -49,7 +49,7 @@ impl RouteKind {
 }
 
 /// One way that a route leads.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NextHop {
     /// ifindex of the device.
     pub link: u32,
@@ -68,7 +68,7 @@ impl NextHop {
 }
 
 /// One route.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Route {
     pub table: u32,
     pub kind: RouteKind,

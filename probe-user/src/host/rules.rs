@@ -19,7 +19,7 @@ use super::{
 };
 
 /// What a rule does when it matches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
     /// Look into this table.
     Table(u32),
@@ -35,7 +35,7 @@ pub enum Action {
 }
 
 /// One rule. Selectors that are `None` match everything.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rule {
     pub ipv6: bool,
     pub priority: u32,

@@ -4,7 +4,7 @@ use crate::{
     config::Judging,
     diagnose::{
         self, Case,
-        condition::{Own, Scene},
+        condition::{Broken, Own, Scene},
         trace::Trace,
     },
     fix::PolicyFix,
@@ -26,6 +26,8 @@ pub struct Look<'a> {
     /// The host; `None` for a capture.
     pub facts: Option<&'a Facts>,
     pub listeners: &'a [Listener],
+    /// Series that fell by a change of the host.
+    pub broken: &'a [Broken],
     pub own: Option<Own<'a>>,
     pub platform: Platform,
     pub observer: Observer,
@@ -69,6 +71,7 @@ impl Look<'_> {
             nics: &nics,
             profile: self.judging.profile,
             listeners: self.listeners,
+            broken: self.broken,
             own: self.own,
         };
         let findings = diagnose::everything(&scene, &self.observer);

@@ -3,6 +3,7 @@
 pub mod assemble;
 pub mod clock;
 pub mod conclude;
+mod history;
 pub mod nics;
 mod trace;
 
@@ -29,7 +30,7 @@ use crate::{
     config::Judging,
     diagnose::{
         self, Case,
-        condition::{self, Own, Scene},
+        condition::{self, Broken, Own, Scene},
         trace::Trace,
     },
     fix::PolicyFix,
@@ -52,6 +53,7 @@ use crate::{
 use assemble::Context;
 use clock::Clock;
 use conclude::Look;
+use history::History;
 use nics::Names;
 
 /// Observations taken before the models run and losses are looked at.
@@ -92,6 +94,7 @@ pub struct Monitor {
     /// Keeps the connection that the observer asks about qdiscs.
     _netlink: Netlink,
     watch: Watch,
+    history: History,
     links: Links,
     names: Names,
     judged: std::collections::BTreeSet<u32>,
@@ -129,6 +132,7 @@ impl Monitor {
         let netlink = Netlink::open().context("cannot open a netlink socket")?;
         // Before the first listing, so that no change falls between.
         let watch = Watch::start()?;
+        let history = History::start(&settings.sources).await?;
         let links = host::links().await?;
         let judged = nics::judged(&settings.nics, &links)?;
         nics::check_expected(&settings.judging.expected, &judged, &links)?;
@@ -166,6 +170,7 @@ impl Monitor {
             tracker,
             _netlink: netlink,
             watch,
+            history,
             links,
             names,
             judged,
@@ -206,19 +211,24 @@ impl Monitor {
         if now >= end_ns {
             return Ok(false);
         }
-        let due = self.tracker.next_deadline().unwrap_or(u64::MAX).min(end_ns);
+        let deadlines = [self.tracker.next_deadline(), self.history.due_ns(), Some(end_ns)];
+        let due = deadlines.into_iter().flatten().min().unwrap_or(end_ns);
         // A deadline just passed is dealt with at once; the pause keeps an early timer from spinning.
         let pause = due.saturating_sub(now).clamp(1_000_000, HEARTBEAT_NS);
         let mut links_changed = false;
         tokio::select! {
             readable = self.observer.readable() => readable?,
-            () = self.watch.changed() => links_changed = true,
+            notice = self.watch.changed() => {
+                links_changed = notice.links;
+                self.history.hear(notice);
+            }
             () = tokio::time::sleep(Duration::from_nanos(pause)) => {}
         }
         self.pump()?;
         if links_changed {
             self.relink(said).await?;
         }
+        self.history.catch_up().await;
         self.observer.forward_logs();
         let now = boot_ns();
         if now.saturating_sub(self.forgot_ns) >= FORGET_EVERY_NS {
@@ -229,6 +239,7 @@ impl Monitor {
         }
         self.say(said).await;
         self.say_missing(said);
+        self.say_changes(said);
         Ok(true)
     }
 
@@ -358,6 +369,7 @@ impl Monitor {
                 nics: &nics,
                 profile: self.settings.judging.profile,
                 listeners: &[],
+                broken: &[],
                 own: None,
             };
             if !self.missing.contains(&index)
@@ -367,6 +379,28 @@ impl Monitor {
                 said.push(Event::Finding { time: rfc3339(self.clock.wall_ns(now)), finding });
             }
         }
+    }
+
+    /// Says once which change of the host made a series fall.
+    fn say_changes(&mut self, said: &mut Vec<Event>) {
+        let fallen = self.history.explain(self.tracker.series(), &self.names);
+        let broken: Vec<Broken> = fallen.iter().filter_map(|key| self.broken(key)).collect();
+        let time = rfc3339(self.clock.wall_ns(boot_ns()));
+        let findings = condition::changed(&broken).into_iter();
+        said.extend(findings.map(|finding| Event::Finding { time: time.clone(), finding }));
+    }
+
+    fn broken(&self, key: &probe::SeriesKey) -> Option<Broken> {
+        let changes = self.history.fallen(key)?.iter();
+        Some(Broken {
+            nic: self.names.get(key.nic),
+            target: from_mapped(&key.local).to_string(),
+            port: key.local_port,
+            verdict: self.tracker.get(key)?.verdict(),
+            changes: changes
+                .map(|(at_ns, text)| (rfc3339(self.clock.wall_ns(*at_ns)), text.clone()))
+                .collect(),
+        })
     }
 
     /// The finding of one series as things stand.
@@ -455,6 +489,10 @@ impl Monitor {
         self.tracker.finish(now, &mut self.happened);
         self.happened.clear();
         let facts = Facts::read().await.context("cannot read the host's network configuration")?;
+        self.history.learn(facts.clone());
+        self.history.explain(self.tracker.series(), &self.names);
+        let broken: Vec<Broken> =
+            self.tracker.series().filter_map(|series| self.broken(&series.key)).collect();
         let mut series = Vec::new();
         for one in self.tracker.series() {
             series.push(conclude::Row {
@@ -483,6 +521,7 @@ impl Monitor {
             series,
             facts: Some(&facts),
             listeners: &listeners,
+            broken: &broken,
             own: Some(own),
             platform,
             observer: self.observer_state()?,

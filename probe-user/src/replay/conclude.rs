@@ -50,6 +50,7 @@ impl Engine<'_> {
             series: self.tracker.series().map(|series| Row { series, lookup: None, trace: None }).collect(),
             facts: None,
             listeners: &[],
+            broken: &[],
             own: Some(own),
             platform,
             observer: self.observer(streams),

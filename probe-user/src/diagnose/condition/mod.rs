@@ -6,6 +6,7 @@ mod latency;
 mod not_arriving;
 mod platform;
 mod proxied;
+mod rule_changed;
 mod shared_signal;
 
 use super::Case;
@@ -34,6 +35,8 @@ pub struct Scene<'a> {
     pub profile: Profile,
     /// Who listens on the probed ports; empty when nobody could tell.
     pub listeners: &'a [Listener],
+    /// Series that fell by a change of addresses, rules or routes.
+    pub broken: &'a [Broken],
     /// What this host itself asks of a source; `None` when that is not known.
     pub own: Option<Own<'a>>,
 }
@@ -53,11 +56,13 @@ pub struct Own<'a> {
 
 pub use not_arriving::{missing, patience};
 pub use proxied::PassedOn;
+pub use rule_changed::{Broken, changed};
 
 /// Every condition.
 const CONDITIONS: &[fn(&Scene<'_>) -> Vec<Finding>] = &[
     not_arriving::find,
     proxied::find,
+    rule_changed::find,
     flapping::find,
     latency::find,
     platform::find,

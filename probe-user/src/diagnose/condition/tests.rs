@@ -47,6 +47,7 @@ fn look(series: &Series, change: impl FnOnce(&mut Scene<'_>)) -> Vec<Finding> {
         nics: &nics,
         profile: Profile::AzureLb,
         listeners: &[],
+        broken: &[],
         own: None,
     };
     change(&mut scene);
