@@ -111,6 +111,33 @@ fn rules_by_mark_with_fwmark_accept() {
     assert_all_healthy(&topology);
 }
 
+/// What the socket answers from port 8008.
+#[test]
+fn rules_by_port() {
+    let (topology, _listener) = built(&Plan::default());
+    topology.primary_route().expect("a route");
+    topology.policy_routing(1).expect("policy routing");
+    tool(
+        &topology.nva,
+        "ip rule del priority 101 && ip rule add from 10.4.3.101 ipproto tcp sport 8008 lookup 202 priority 101",
+    );
+    assert_all_healthy(&topology);
+}
+
+/// The main table without its default route, then a table of one's own, as VPN tools have it.
+#[test]
+fn rules_that_suppress_the_default_route() {
+    let (topology, _listener) = built(&Plan { rp_filter: 1, ..Plan::default() });
+    topology.route(&topology.default_route(0)).expect("a route");
+    topology.route(&topology.default_route(1).table(51820)).expect("a route");
+    tool(
+        &topology.nva,
+        "ip rule add lookup main suppress_prefixlength 0 priority 10 && \
+         ip rule add not from 10.4.2.101 lookup 51820 priority 20",
+    );
+    assert_all_healthy(&topology);
+}
+
 #[test]
 fn one_nic() {
     let (topology, _listener) = built(&Plan { nics: 1, rp_filter: 1, ..Plan::default() });
@@ -183,7 +210,7 @@ fn masquerade_of_forwarded_traffic() {
     nft(
         &topology.nva,
         "table ip nat {
-           chain out { type nat hook postrouting priority srcnat; oifname \"eth0\" ip saddr 10.9.0.0/24 masquerade; }
+           chain out { type nat hook postrouting priority srcnat; oifname \"eth0\" masquerade; }
            chain in { type nat hook prerouting priority dstnat; iifname \"eth0\" tcp dport 443 dnat to 10.9.0.10; }
          }
          table inet filter {
