@@ -152,6 +152,11 @@ pub(super) fn all_requests() -> Result<Vec<Request>, String> {
 
 /// Every connection of this thread's network namespace that waits for a SYN-ACK from one of these.
 pub(super) fn connecting(to: &[IpNet]) -> Result<Vec<Connecting>, String> {
+    let ours = |connection: &Connecting| to.iter().any(|net| net.contains(&connection.remote.ip()));
+    match sock_diag::connecting() {
+        Ok(waiting) => return Ok(waiting.into_iter().filter(ours).collect()),
+        Err(why) => tracing::debug!("{why}; reading /proc instead"),
+    }
     let mut waiting = Vec::new();
     for entry in table()? {
         let remote = SocketAddr::new(entry.remote_address.ip().to_canonical(), entry.remote_address.port());

@@ -49,12 +49,15 @@ pub struct Own<'a> {
     pub source: &'a str,
     /// Connections that wait for an answer.
     pub connecting: &'a [Connecting],
+    /// Those that waited for long.
+    pub waiting: &'a [Waits],
     /// Which way such packets go.
     pub lookup: Option<&'a RouteLookup>,
     pub facts: Option<&'a Facts>,
 }
 
 pub use not_arriving::{missing, patience};
+pub use platform::{PLATFORM, Waits};
 pub use proxied::PassedOn;
 pub use rule_changed::{Broken, changed};
 

@@ -171,7 +171,8 @@ fn s60_platform_traffic_without_an_answer_is_a_warning_of_its_own() {
     let with = |packets_out, packets_in| {
         let packets = Platform { packets_out, packets_in };
         let connecting: &[Connecting] = Box::leak(Box::new(connecting));
-        let own = Own { packets, source: "168.63.129.16", connecting, lookup: None, facts: None };
+        let own =
+            Own { packets, source: "168.63.129.16", connecting, waiting: &[], lookup: None, facts: None };
         look(&ok(), |scene| scene.own = Some(own)).into_iter().find(|finding| finding.code == "PLATFORM")
     };
     assert!(with(0, 0).is_none() && with(1, 0).is_none() && with(9, 1).is_none());
