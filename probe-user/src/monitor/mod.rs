@@ -98,6 +98,7 @@ pub struct Monitor {
     watch: Watch,
     history: History,
     waiting: Waiting,
+    advise: bool,
     links: Links,
     names: Names,
     judged: std::collections::BTreeSet<u32>,
@@ -173,6 +174,7 @@ impl Monitor {
             _netlink: netlink,
             watch,
             history,
+            advise: false,
             waiting: Waiting::new(&settings.sources),
             settings,
             links,
@@ -193,6 +195,11 @@ impl Monitor {
             happened: Vec::new(),
             _instance: instance,
         })
+    }
+
+    /// Somebody looks closely: the report says what is hardly worth a word, too.
+    pub const fn advise(&mut self) {
+        self.advise = true;
     }
 
     /// The line that tells scripts to start traffic.
@@ -377,6 +384,9 @@ impl Monitor {
                 profile: self.settings.judging.profile,
                 listeners: &[],
                 broken: &[],
+                sources: &[],
+                facts: None,
+                advise: false,
                 own: None,
             };
             if !self.missing.contains(&index)
@@ -528,6 +538,7 @@ impl Monitor {
             facts: Some(&facts),
             listeners: &listeners,
             broken: &broken,
+            advise: self.advise,
             own: Some(own),
             platform,
             observer: self.observer_state()?,

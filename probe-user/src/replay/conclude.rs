@@ -58,6 +58,7 @@ impl Engine<'_> {
             facts: None,
             listeners: &[],
             broken: &[],
+            advise: false,
             own: Some(own),
             platform,
             observer: self.observer(streams),
