@@ -18,7 +18,7 @@ use probe_user::{
         prober::Probe,
         route::{Kind, Route},
         signature::Signature,
-        topology::{FIRST_TABLE, Topology, source},
+        topology::{FIRST_TABLE, Plan, Topology, source},
     },
     monitor::Settings,
     report::document::Verdict,
@@ -36,7 +36,7 @@ fn gateways_only(topology: &Topology) {
     }
 }
 
-/// Two times: the SYN itself is blamed on nobody, and no reply leaves.
+/// No reply leaves as an IP packet: only ARP requests do.
 #[test]
 fn s04_the_host_route_without_a_gateway() {
     let topology = two_armed();
@@ -63,8 +63,8 @@ fn s10_a_table_whose_gateway_does_not_answer() {
     let topology = two_armed();
     gateways_only(&topology);
     topology.primary_route().expect("a route");
-    let nva = &topology.nics[1];
-    let wrong = Route::to(source()).via(nva.gateway).dev("eth0").onlink().table(FIRST_TABLE + 1);
+    let gateway = topology.nics[1].gateway;
+    let wrong = Route::to(source()).via(gateway).dev("eth0").onlink().table(FIRST_TABLE + 1);
     let rule = topology.policy_rule(1);
     topology
         .nva
@@ -112,23 +112,32 @@ fn s12_the_rule_vanishes_while_we_look() {
     assert!(!seen.errors()[0].intermittent, "{:#?}", seen.errors());
 }
 
-/// An IPsec policy catches the reply: what it asks for cannot be had, or it forbids the packet.
+/// IPsec policies catch replies: one asks for what cannot be had, one forbids the packet, one lets it pass.
 #[test]
-fn s14_an_ipsec_policy_captures_the_reply() {
-    for policy in ["tmpl src 10.4.2.101 dst 203.0.113.1 proto esp reqid 1 mode tunnel", "action block"] {
-        let topology = two_armed();
-        topology.primary_route().expect("a route");
-        topology.policy_routing(1).expect("policy routing");
-        // Only what comes from eth0's address.
+fn s14_ipsec_policies_capture_replies() {
+    let topology = Topology::build(&Plan { nics: 3, ..Plan::default() }).expect("a topology");
+    topology.primary_route().expect("a route");
+    let policies =
+        ["tmpl src 10.4.2.101 dst 203.0.113.1 proto esp reqid 1 mode tunnel", "action block", "action allow"];
+    for (nic, policy) in policies.into_iter().enumerate() {
+        topology.policy_routing(nic).expect("policy routing");
+        let from = topology.nics[nic].address;
         tool(
             &topology.nva,
-            &format!("ip xfrm policy add src 10.4.2.101/32 dst 168.63.129.16/32 dir out priority 7 {policy}"),
+            &format!("ip xfrm policy add src {from}/32 dst 168.63.129.16/32 dir out priority 7 {policy}"),
         );
-        let _listener = topology.listen(PORT, Serve::Hold).expect("a listener");
-        let _probers = probe(&topology, &[(0, PORT), (1, PORT)]);
-        let seen = observe(&topology.nva, settings(&topology), WINDOW.mul_f64(0.75), || {});
-        seen.assert_faults(&[silent("eth0", PORT, "xfrm").shows(&["168.63.129.16"])], &[("eth1", PORT)], &[]);
     }
+    let _listener = topology.listen(PORT, Serve::Hold).expect("a listener");
+    let _probers = probe(&topology, &[0, 1, 2].map(|nic| (nic, PORT)));
+    let seen = look(&topology);
+    seen.assert_faults(
+        &[
+            silent("eth0", PORT, "xfrm").shows(&["10.4.2.101", "168.63.129.16", "esp"]),
+            silent("eth1", PORT, "xfrm").shows(&["10.4.3.101", "168.63.129.16", "block"]),
+        ],
+        &[("eth2", PORT)],
+        &[],
+    );
 }
 
 /// One source for each way of having none.

@@ -197,7 +197,7 @@ fn s54_retransmissions_are_one_probe() {
     assert!(series.attempts <= log.len() as u64, "{} of {}", series.attempts, log.len());
     assert!(series.attempts >= 3);
     assert_eq!(seen.errors().len(), 1);
-    assert_eq!(seen.errors()[0].cause, "unknown");
+    assert_eq!(seen.errors()[0].cause, "not-local");
 }
 
 #[test]

@@ -12,19 +12,17 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let names: Vec<&str> = sections().map(|(name, _)| name).collect();
-    let text = match &args.cause {
-        None => names.join("\n") + "\n",
-        Some(cause) => match sections().find(|(name, _)| name == cause) {
-            Some((name, text)) => format!("{name}\n\n{}\n", text.trim()),
-            None => {
-                let near = names
-                    .iter()
-                    .max_by(|a, b| strsim::jaro_winkler(a, cause).total_cmp(&strsim::jaro_winkler(b, cause)));
-                let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
-                bail!("there is no cause named '{cause}'{hint} `nvaprobe explain` lists them");
-            }
-        },
+    let Some(cause) = &args.cause else {
+        super::output::print(&(names.join("\n") + "\n"))?;
+        return Ok(super::OK);
     };
+    let Some((name, text)) = sections().find(|(name, _)| name == cause) else {
+        let likeness = |name: &str| strsim::jaro_winkler(name, cause);
+        let near = names.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+        let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+        bail!("there is no cause named '{cause}'{hint} `nvaprobe explain` lists them");
+    };
+    let text = format!("{name}\n\n{}\n", text.trim());
     super::output::print(&text)?;
     Ok(super::OK)
 }

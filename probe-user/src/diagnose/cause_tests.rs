@@ -76,7 +76,7 @@ fn chain(hook: Hook, priority: i32, name: &str, action: Action) -> Chain {
         priority,
         drops: false,
         counter: None,
-        devices: Vec::new(),
+        devices: Some(Vec::new()),
         active: Some(true),
     };
     Chain {

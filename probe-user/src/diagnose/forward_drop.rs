@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use super::{Case, Explanation, evidence, trace};
 use crate::{
+    fix,
     host::firewall::{self, CtState, Device, Hook, Outcome, Packet},
     report::document::Verdict,
 };
@@ -28,6 +29,7 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
     evidence.extend(dropped.map(trace::Drops::evidence));
     evidence.extend(evidence::lookup(case));
     evidence.extend(evidence::unread(case));
+    let remedy = place.as_ref().and_then(|place| trace::accept(case, place, fix::Hook::Forward, to.port()));
     let by =
         place.map_or_else(String::new, |place| format!(" by chain {} of table {}", place.chain, place.table));
     Some(Explanation {
@@ -39,6 +41,7 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
         ),
         evidence,
         misroute: None,
+        remedy,
     })
 }
 

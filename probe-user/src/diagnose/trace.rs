@@ -4,13 +4,15 @@ use std::net::SocketAddr;
 
 use super::{Case, evidence};
 use crate::{
+    fix,
     host::{
         Facts,
         counters::Counters,
-        firewall::{self, CtState, Device, Hook, Owner, Packet, Ruleset, Verdict},
+        firewall::{self, Backend, CtState, Device, Family, Hook, Owner, Packet, Place, Ruleset, Verdict},
         sockets::{Listener, Reach},
     },
     report::document::Evidence,
+    source,
 };
 
 /// Packets of one series that the kernel dropped, by reason.
@@ -150,4 +152,21 @@ pub(super) fn may_stop(verdicts: &[Verdict]) -> Vec<Evidence> {
 /// Whether every table of the packet filter was read.
 pub(super) fn filter_known(ruleset: &Ruleset) -> bool {
     ruleset.unread.is_empty()
+}
+
+/// A place of the packet filter as fixes name it.
+pub(super) fn chain(place: &Place) -> fix::Chain {
+    let (tool, family) = match (place.backend, place.family) {
+        (Backend::Nft, family) => (fix::Tool::Nft, family.word().to_owned()),
+        (Backend::Legacy, Family::Ip6) => (fix::Tool::Ip6tables, String::new()),
+        (Backend::Legacy, _) => (fix::Tool::Iptables, String::new()),
+    };
+    fix::Chain { tool, family, table: place.table.clone(), chain: place.chain.clone(), rule: place.handle }
+}
+
+/// A rule that accepts what `place` stops.
+pub(super) fn accept(case: &Case<'_>, place: &Place, hook: fix::Hook, port: u16) -> Option<fix::Intent> {
+    let nic = matches!(hook, fix::Hook::Input).then(|| case.series.nic.clone());
+    let source = source::parse(&case.series.source).ok()?;
+    Some(fix::Intent::FirewallRule(fix::Accept { chain: chain(place), hook, nic, source, port }))
 }

@@ -475,7 +475,10 @@ impl Monitor {
             attempt,
             facts,
             facts.counters.since(&self.counters_before),
-            self.drop_reasons().map(|reasons| (self.dropped.as_slice(), reasons)),
+            // Where some were not read, what is not among them may have been dropped all the same.
+            self.drop_reasons()
+                .filter(|_| self.counters(Program::Drops).is_ok_and(|counters| counters.ring_lost == 0))
+                .map(|reasons| (self.dropped.as_slice(), reasons)),
             name,
         ))
     }
