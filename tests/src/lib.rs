@@ -3,6 +3,7 @@
 pub mod captured;
 pub mod fault;
 pub mod kernel;
+pub mod namespace;
 pub mod observe;
 pub mod packets;
 pub mod process;

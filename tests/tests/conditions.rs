@@ -1,6 +1,6 @@
 //! Conditions in namespaces: what no verdict tells, and silence where nothing is the matter.
 
-use std::{net::SocketAddr, thread, time::Duration};
+use std::{net::SocketAddr, thread};
 
 use ipnet::IpNet;
 use nvaprobe_tests::{
@@ -275,5 +275,3 @@ fn a_refusal_is_no_matter_of_routes() {
     assert_eq!(seen.series("eth1", PORT).verdict, Verdict::Refused);
     assert_eq!(seen.warnings(), Vec::<&str>::new(), "{:#?}", seen.report.findings);
 }
-
-const _: Duration = EVERY;

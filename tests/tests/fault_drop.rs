@@ -6,6 +6,7 @@ use nvaprobe_tests::{
     process::tool,
 };
 use probe_user::lab::{
+    fabric::Running,
     listener::{Listener, Serve},
     sysctl,
     topology::{Plan, Topology},
@@ -21,38 +22,54 @@ fn routed(ports: impl IntoIterator<Item = u16>) -> (Topology, Vec<Listener>) {
     (topology, listeners)
 }
 
-/// The effective value is the greater of `all` and the NIC's; strict is 1, loose is 2 (Documentation/networking/ip-sysctl.rst).
-fn reverse_path_filter(all: &str, nic: &str) -> (Topology, Listener) {
-    let topology = Topology::two_armed().expect("a topology");
+/// Four NICs, the host route on the first; the NICs' own values beside that of `all`.
+fn reverse_path_filters(all: &str, nics: [&str; 4]) -> (Topology, Listener) {
+    let topology = Topology::build(&Plan { nics: 4, ..Plan::default() }).expect("a topology");
     topology.primary_route().expect("a route");
     sysctl::set(&topology.nva, "ipv4/conf/all/rp_filter", all).expect("a sysctl");
-    sysctl::set(&topology.nva, "ipv4/conf/eth1/rp_filter", nic).expect("a sysctl");
+    for (nic, value) in topology.nics.iter().zip(nics) {
+        sysctl::set(&topology.nva, &format!("ipv4/conf/{}/rp_filter", nic.name), value).expect("a sysctl");
+    }
     let listener = topology.listen(PORT, Serve::Hold).expect("a listener");
     (topology, listener)
 }
 
+fn probe_four(topology: &Topology) -> Vec<Running> {
+    probe(topology, &[0, 1, 2, 3].map(|nic| (nic, PORT)))
+}
+
+const REVERSE_ROUTE: &str = "168.63.129.16 via 10.4.2.1 dev eth0";
+
+/// What counts is the greater of `all` and the NIC's; strict is 1, loose is 2
+/// (Documentation/networking/ip-sysctl.rst).
 #[test]
-fn s23_strict_reverse_path_filter() {
-    for (all, nic) in [("1", "0"), ("0", "1")] {
-        let (topology, _listener) = reverse_path_filter(all, nic);
-        let probers = probe(&topology, &[(0, PORT), (1, PORT)]);
-        let seen = look(&topology);
-        let fault =
-            silent("eth1", PORT, "rp-filter").shows(&["rp_filter", "168.63.129.16 via 10.4.2.1 dev eth0"]);
-        seen.assert_faults(&[fault], &[("eth0", PORT)], &[]);
-        assert_eq!(probers[1].answered(), 0);
-        assert_eq!(topology.fabrics[0].strays().syn_acks, 0, "nothing leaves");
-    }
+fn s23_strict_reverse_path_filter_everywhere_but_where_it_is_loose() {
+    let (topology, _listener) = reverse_path_filters("1", ["0", "0", "1", "2"]);
+    let probers = probe_four(&topology);
+    let seen = look(&topology);
+    let strict = |nic| silent(nic, PORT, "rp-filter").shows(&["rp_filter", REVERSE_ROUTE]);
+    let loose = misrouted("eth3", PORT, "eth0");
+    seen.assert_faults(&[strict("eth1"), strict("eth2"), loose], &[("eth0", PORT)], &[]);
+    assert!(probers[1..].iter().all(|prober| prober.answered() == 0));
+}
+
+#[test]
+fn s23_strict_reverse_path_filter_on_one_nic() {
+    let (topology, _listener) = reverse_path_filters("0", ["1", "1", "0", "2"]);
+    let _probers = probe_four(&topology);
+    let seen = look(&topology);
+    let strict = silent("eth1", PORT, "rp-filter").shows(&["rp_filter", REVERSE_ROUTE]);
+    let others = ["eth2", "eth3"].map(|nic| misrouted(nic, PORT, "eth0"));
+    seen.assert_faults(&[strict, others[0], others[1]], &[("eth0", PORT)], &[]);
 }
 
 #[test]
 fn s24_loose_reverse_path_filter_drops_nothing() {
-    for (all, nic) in [("2", "0"), ("2", "1"), ("1", "2")] {
-        let (topology, _listener) = reverse_path_filter(all, nic);
-        let _probers = probe(&topology, &[(0, PORT), (1, PORT)]);
-        let seen = look(&topology);
-        seen.assert_faults(&[misrouted("eth1", PORT, "eth0")], &[("eth0", PORT)], &[]);
-    }
+    let (topology, _listener) = reverse_path_filters("2", ["0", "0", "1", "2"]);
+    let _probers = probe_four(&topology);
+    let seen = look(&topology);
+    let faults = ["eth1", "eth2", "eth3"].map(|nic| misrouted(nic, PORT, "eth0"));
+    seen.assert_faults(&faults, &[("eth0", PORT)], &[]);
 }
 
 /// Azure's guest agent: everything to the platform by TCP, in a table that nobody looks at.
@@ -153,21 +170,28 @@ fn s29_the_allow_rule_is_for_the_other_nic() {
     seen.assert_faults(&[fault], &[("eth0", PORT)], &[]);
 }
 
+fn default_drop(iptables: &str) {
+    let (topology, _listeners) = routed([PORT]);
+    tool(
+        &topology.nva,
+        &format!(
+            "{iptables} -w -A INPUT -i eth0 -p tcp --dport 8008 -j ACCEPT && {iptables} -w -P INPUT DROP"
+        ),
+    );
+    let _probers = probe(&topology, &[(0, PORT), (1, PORT)]);
+    let seen = look(&topology);
+    let fault = silent("eth1", PORT, "input-drop").shows(&["INPUT", "policy"]);
+    seen.assert_faults(&[fault], &[("eth0", PORT)], &[]);
+}
+
 #[test]
 fn s29_the_same_with_iptables() {
-    for iptables in ["iptables", "iptables-legacy"] {
-        let (topology, _listeners) = routed([PORT]);
-        tool(
-            &topology.nva,
-            &format!(
-                "{iptables} -w -A INPUT -i eth0 -p tcp --dport 8008 -j ACCEPT && {iptables} -w -P INPUT DROP"
-            ),
-        );
-        let _probers = probe(&topology, &[(0, PORT), (1, PORT)]);
-        let seen = look(&topology);
-        let fault = silent("eth1", PORT, "input-drop").shows(&["INPUT"]);
-        seen.assert_faults(&[fault], &[("eth0", PORT)], &[]);
-    }
+    default_drop("iptables");
+}
+
+#[test]
+fn s29_the_same_with_legacy_iptables() {
+    default_drop("iptables-legacy");
 }
 
 /// Every place of an input rule, a port each.
@@ -227,4 +251,47 @@ fn ip6tables_drops_what_iptables_lets_through() {
         &[("eth0", 8001)],
         &[],
     );
+}
+
+/// A reverse-path filter of the packet filter's own: the sysctl is innocent.
+#[test]
+fn a_rule_that_filters_by_reverse_path() {
+    let topology = Topology::build(&Plan { nics: 3, ..Plan::default() }).expect("a topology");
+    topology.primary_route().expect("a route");
+    let _listener = topology.listen(PORT, Serve::Hold).expect("a listener");
+    nft(
+        &topology.nva,
+        "table inet firewalld {
+           chain filter_PREROUTING {
+             type filter hook prerouting priority filter + 10;
+             iifname \"eth1\" fib saddr . iif oif missing drop
+           }
+         }",
+    );
+    tool(&topology.nva, "iptables -w -t raw -A PREROUTING -i eth2 -m rpfilter --invert -j DROP");
+    let _probers = probe(&topology, &[(0, PORT), (1, PORT), (2, PORT)]);
+    let seen = look(&topology);
+    seen.assert_faults(
+        &[
+            silent("eth1", PORT, "input-drop").shows(&["firewalld", "filter_PREROUTING"]),
+            silent("eth2", PORT, "input-drop").shows(&["raw", "PREROUTING"]),
+        ],
+        &[("eth0", PORT)],
+        &[],
+    );
+}
+
+/// A classifier of somebody else drops what ours has seen.
+#[test]
+fn a_foreign_classifier_drops_the_probe() {
+    let (topology, _listeners) = routed([PORT]);
+    tool(
+        &topology.nva,
+        // One instruction: return 2, which is TC_ACT_SHOT.
+        "tc qdisc add dev eth1 clsact && tc filter add dev eth1 ingress protocol ip bpf da bytecode '1,6 0 0 2,'",
+    );
+    let _probers = probe(&topology, &[(0, PORT), (1, PORT)]);
+    let seen = look(&topology);
+    let fault = silent("eth1", PORT, "input-drop").shows(&["TC_INGRESS"]);
+    seen.assert_faults(&[fault], &[("eth0", PORT)], &[]);
 }

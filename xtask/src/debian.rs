@@ -21,9 +21,10 @@ impl Package {
 
 /// Programs that the tests start, the package that brings each, and what it is for. A C linker is not among
 /// them: without one, this program could not have been compiled.
-const TOOLS: [(&str, &str, &str); 5] = [
+const TOOLS: [(&str, &str, &str); 6] = [
     ("ip", "iproute2", "`ip` and `tc`, to compare what is there before and after a test"),
-    ("nft", "nftables", "rules that drop packets in the tests' namespaces"),
+    ("nft", "nftables", "firewalls of the tests' namespaces"),
+    ("iptables-legacy", "iptables", "both kinds of `iptables`, for the same"),
     ("netplan", "netplan.io", "netplan and systemd-networkd, which read the fixes that are printed for them"),
     ("tcpdump", "tcpdump", "captures that are replayed"),
     ("tshark", "tshark", "a second opinion on captures, and `dumpcap`"),

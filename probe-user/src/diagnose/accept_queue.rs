@@ -3,6 +3,7 @@
 
 use super::{Case, Explanation, evidence, trace};
 use crate::{
+    fix,
     host::{
         counters::{LISTEN_DROPS, LISTEN_OVERFLOWS},
         sockets::Reach,
@@ -55,5 +56,11 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
         ),
         evidence,
         misroute: None,
+        remedy: Some(fix::Intent::Backlog {
+            port: trace.local.port(),
+            backlog: Some(detail.backlog),
+            somaxconn: facts.sysctls.somaxconn,
+            process: listener.process.clone(),
+        }),
     })
 }

@@ -2,7 +2,7 @@
 //! device, or outside of the NIC's VRF.
 
 use super::{Case, Explanation, evidence, trace};
-use crate::{host::sockets::Reach, report::document::Verdict};
+use crate::{fix, host::sockets::Reach, report::document::Verdict};
 
 pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> {
     let (trace, facts) = trace::of(case)?;
@@ -48,5 +48,12 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
         ),
         evidence,
         misroute: None,
+        remedy: Some(fix::Intent::Listen(fix::Listen {
+            nic: case.series.nic.clone(),
+            address: trace.local.ip(),
+            port: trace.local.port(),
+            bound,
+            process: listeners.iter().find_map(|listener| listener.process.clone()),
+        })),
     })
 }

@@ -26,5 +26,6 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
         summary: format!("Probes of {place} on {nic} fail: the application reads the request and {how}."),
         evidence,
         misroute: None,
+        remedy: None,
     })
 }

@@ -27,7 +27,7 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
     }
     evidence.extend(failures.http_status.and_then(hint).map(|hint| evidence::of("hint", hint)));
     evidence.extend(evidence::proxy(case));
-    Some(Explanation { cause: "http-status", summary, evidence, misroute: None })
+    Some(Explanation { cause: "http-status", summary, evidence, misroute: None, remedy: None })
 }
 
 /// What usually stands behind a status.

@@ -1,7 +1,7 @@
 //! Cause `input-drop`: a rule drops the SYN before it reaches the socket.
 
 use super::{Case, Explanation, evidence, trace};
-use crate::{host::firewall::Outcome, report::document::Verdict};
+use crate::{fix, host::firewall::Outcome, report::document::Verdict};
 
 /// How kernels name a drop by the packet filter (include/net/dropreason-core.h).
 pub(super) const BY_FILTER: [&str; 3] = ["NETFILTER_DROP", "BPF_CGROUP_INGRESS", "TC_INGRESS"];
@@ -54,5 +54,6 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
         ),
         evidence,
         misroute: None,
+        remedy: place.and_then(|place| trace::accept(case, place, fix::Hook::Input, trace.local.port())),
     })
 }

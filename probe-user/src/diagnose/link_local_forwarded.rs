@@ -34,5 +34,6 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
         ),
         evidence,
         misroute: None,
+        remedy: None,
     })
 }

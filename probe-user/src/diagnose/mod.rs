@@ -123,6 +123,8 @@ struct Explanation {
     evidence: Vec<Evidence>,
     /// The reply that a policy route would put right.
     misroute: Option<fix::Misroute>,
+    /// What else would put it right.
+    remedy: Option<fix::Intent>,
 }
 
 /// Every cause, in the order tried. The last one always answers.
@@ -182,6 +184,9 @@ pub fn diagnose(cases: &[Case<'_>]) -> Vec<Finding> {
         let Some(verdict) = case.failing() else { continue };
         let Some(explanation) = explain(case, verdict) else { continue };
         misroutes.extend(explanation.misroute.map(|misroute| (findings.len(), misroute)));
+        let remedy = explanation.remedy.as_slice();
+        let fixes =
+            case.facts.map_or_else(Vec::new, |facts| fix::offer(remedy, facts, fix::Choice::Auto).fixes);
         let standby = standby::expects(case, verdict);
         findings.push(Finding {
             code: verdict.code().to_owned(),
@@ -194,7 +199,7 @@ pub fn diagnose(cases: &[Case<'_>]) -> Vec<Finding> {
             intermittent: case.failures.intermittent,
             summary: if standby { standby::summary(case, verdict) } else { explanation.summary },
             evidence: explanation.evidence,
-            fixes: Vec::new(),
+            fixes,
         });
     }
     add_fixes(&mut findings, &misroutes, cases.iter().find_map(|case| case.facts));

@@ -36,5 +36,6 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
         ),
         evidence,
         misroute: route::misroute(case).filter(|_| *device != case.series.nic || hop.gateway.is_none()),
+        remedy: None,
     })
 }

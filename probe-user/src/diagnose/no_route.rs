@@ -1,7 +1,8 @@
 //! Cause `no-route`: the kernel has no way to send the reply, so it does not even make one.
 
-use super::{Case, Explanation, evidence, route, trace};
+use super::{Case, Explanation, evidence, trace};
 use crate::{
+    fix,
     host::{
         counters::{LISTEN_DROPS, OUT_NO_ROUTES, OUT6_NO_ROUTES},
         lookup::{Outcome, Rejection},
@@ -14,7 +15,8 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
     if verdict != Verdict::NoReply || trace.half_open == Some(true) {
         return None;
     }
-    let Outcome::Rejected(rejection, _) = &case.lookup?.outcome else { return None };
+    let Outcome::Rejected(rejection, route) = &case.lookup?.outcome else { return None };
+    let stands_in_the_way = route.clone();
     let why = match rejection {
         Rejection::Unreachable => "the route says unreachable",
         Rejection::Blackhole => "the route is a blackhole",
@@ -36,6 +38,7 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
             trace.peer.ip()
         ),
         evidence,
-        misroute: route::misroute(case),
+        misroute: super::route::misroute(case),
+        remedy: stands_in_the_way.map(fix::Intent::RemoveRoute),
     })
 }

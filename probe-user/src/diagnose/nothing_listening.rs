@@ -1,7 +1,7 @@
 //! Cause `nothing-listening`: no socket listens on the probed port, so the kernel answers with a RST.
 
 use super::{Case, Explanation, evidence, trace};
-use crate::report::document::Verdict;
+use crate::{fix, report::document::Verdict};
 
 pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> {
     let (trace, facts) = trace::of(case)?;
@@ -28,5 +28,12 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
         ),
         evidence,
         misroute: None,
+        remedy: Some(fix::Intent::Listen(fix::Listen {
+            nic: case.series.nic.clone(),
+            address: trace.local.ip(),
+            port: trace.local.port(),
+            bound: Vec::new(),
+            process: None,
+        })),
     })
 }

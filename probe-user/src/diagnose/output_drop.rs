@@ -3,6 +3,7 @@
 
 use super::{Case, Explanation, evidence, trace};
 use crate::{
+    fix,
     host::firewall::{CtState, Outcome, Place},
     report::document::Verdict,
 };
@@ -82,5 +83,16 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
         ),
         evidence,
         misroute: None,
+        remedy: found.as_ref().and_then(|(place, _)| remedy(case, place, trace.local.port())),
     })
+}
+
+/// The guest agent's rules stand in the table `security`, which others hardly use (Azure/WALinuxAgent,
+/// azurelinuxagent/ga/persist_firewall_rules.py).
+fn remedy(case: &Case<'_>, place: &Place, port: u16) -> Option<fix::Intent> {
+    let azure = case.series.source == "168.63.129.16";
+    if azure && place.table == "security" {
+        return Some(fix::Intent::AgentFirewall { chain: trace::chain(place) });
+    }
+    trace::accept(case, place, fix::Hook::Output, port)
 }

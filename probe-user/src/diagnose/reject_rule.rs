@@ -1,7 +1,7 @@
 //! Cause `reject-rule`: a rule answers the probe with a RST or an ICMP error.
 
 use super::{Case, Explanation, evidence, trace};
-use crate::{host::firewall::Outcome, report::document::Verdict};
+use crate::{fix, host::firewall::Outcome, report::document::Verdict};
 
 pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> {
     let (trace, facts) = trace::of(case)?;
@@ -39,5 +39,6 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
         ),
         evidence,
         misroute: None,
+        remedy: trace::accept(case, place, fix::Hook::Input, trace.local.port()),
     })
 }

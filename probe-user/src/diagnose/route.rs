@@ -26,7 +26,13 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
     let mut evidence = evidence::misrouted_packets(case);
     evidence.extend(evidence::lookup(case));
     evidence.extend(evidence::unread(case));
-    Some(Explanation { cause: "route", summary: summary(case), evidence, misroute: misroute(case) })
+    Some(Explanation {
+        cause: "route",
+        summary: summary(case),
+        evidence,
+        misroute: misroute(case),
+        remedy: None,
+    })
 }
 
 /// What the load balancer makes of it, in one sentence.

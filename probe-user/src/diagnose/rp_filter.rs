@@ -54,5 +54,6 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
         ),
         evidence,
         misroute: route::misroute(case),
+        remedy: None,
     })
 }

@@ -38,5 +38,6 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
         summary: format!("Probes of {place} on {nic} fail: {summary}."),
         evidence,
         misroute: None,
+        remedy: None,
     })
 }

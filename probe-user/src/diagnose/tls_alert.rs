@@ -34,7 +34,7 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
     let alert = failures.tls_alert.as_ref().map(|(alert, _)| alert.as_str());
     evidence.extend(alert.and_then(hint).map(|hint| evidence::of("hint", hint)));
     evidence.extend(evidence::proxy(case));
-    Some(Explanation { cause: "tls-alert", summary, evidence, misroute: None })
+    Some(Explanation { cause: "tls-alert", summary, evidence, misroute: None, remedy: None })
 }
 
 /// What usually stands behind an alert (RFC 8446, 6.2).

@@ -4,13 +4,15 @@ use std::net::SocketAddr;
 
 use super::{Case, evidence};
 use crate::{
+    fix,
     host::{
         Facts,
         counters::Counters,
-        firewall::{self, CtState, Device, Hook, Owner, Packet, Ruleset, Verdict},
+        firewall::{self, Backend, CtState, Device, Family, Hook, Owner, Packet, Place, Ruleset, Verdict},
         sockets::{Listener, Reach},
     },
     report::document::Evidence,
+    source,
 };
 
 /// Packets of one series that the kernel dropped, by reason.
@@ -22,6 +24,8 @@ pub struct Drops {
     pub reason: String,
     /// The device it was on, where the kernel tells.
     pub device: Option<String>,
+    /// The other end in the packet, where it was not the one probed: it had been translated.
+    pub translated: Option<SocketAddr>,
     pub count: u64,
 }
 
@@ -60,10 +64,11 @@ impl Trace {
 impl Drops {
     pub(super) fn evidence(&self) -> Evidence {
         let whose = if self.from_prober { "of the prober" } else { "to the prober" };
+        let translated = self.translated.map_or_else(String::new, |to| format!(" (translated to {to})"));
         let on = self.device.as_ref().map_or_else(String::new, |device| format!(" on {device}"));
         evidence::of(
             "drop-reason",
-            format!("the kernel dropped {} packets {whose}{on}: {}", self.count, self.reason),
+            format!("the kernel dropped {} packets {whose}{translated}{on}: {}", self.count, self.reason),
         )
     }
 }
@@ -150,4 +155,21 @@ pub(super) fn may_stop(verdicts: &[Verdict]) -> Vec<Evidence> {
 /// Whether every table of the packet filter was read.
 pub(super) fn filter_known(ruleset: &Ruleset) -> bool {
     ruleset.unread.is_empty()
+}
+
+/// A place of the packet filter as fixes name it.
+pub(super) fn chain(place: &Place) -> fix::Chain {
+    let (tool, family) = match (place.backend, place.family) {
+        (Backend::Nft, family) => (fix::Tool::Nft, family.word().to_owned()),
+        (Backend::Legacy, Family::Ip6) => (fix::Tool::Ip6tables, String::new()),
+        (Backend::Legacy, _) => (fix::Tool::Iptables, String::new()),
+    };
+    fix::Chain { tool, family, table: place.table.clone(), chain: place.chain.clone(), rule: place.handle }
+}
+
+/// A rule that accepts what `place` stops.
+pub(super) fn accept(case: &Case<'_>, place: &Place, hook: fix::Hook, port: u16) -> Option<fix::Intent> {
+    let nic = matches!(hook, fix::Hook::Input).then(|| case.series.nic.clone());
+    let source = source::parse(&case.series.source).ok()?;
+    Some(fix::Intent::FirewallRule(fix::Accept { chain: chain(place), hook, nic, source, port }))
 }

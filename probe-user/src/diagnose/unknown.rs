@@ -26,7 +26,7 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
         Some((trace, facts)) => evidence.extend(ruled_out(trace, facts, verdict)),
         None => evidence.push(evidence::of("not-looked-at", not_looked_at(case, verdict))),
     }
-    Some(Explanation { cause: "unknown", summary, evidence, misroute: None })
+    Some(Explanation { cause: "unknown", summary, evidence, misroute: None, remedy: None })
 }
 
 fn summary(case: &Case<'_>, verdict: Verdict) -> String {

@@ -28,7 +28,7 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
         mark: 0,
     };
     let policy = xfrm::deciding(&facts.xfrm, Direction::Out, &flow).filter(|policy| policy.captures())?;
-    let mut evidence = vec![evidence::of("xfrm", policy.text())];
+    let mut evidence = vec![evidence::of("xfrm", policy.text(&facts.links))];
     for counter in [XFRM_OUT_NO_STATES, XFRM_OUT_POLICY_BLOCK] {
         evidence.extend(trace::counter(trace, counter));
     }
@@ -44,5 +44,6 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
         ),
         evidence,
         misroute: None,
+        remedy: None,
     })
 }

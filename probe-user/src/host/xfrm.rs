@@ -12,6 +12,7 @@ use rtnetlink::sys::protocols::NETLINK_XFRM;
 
 use super::{
     dump::{attributes, bytes_at, dump},
+    links::Links,
     netlink::Failure,
     routes::net_text,
 };
@@ -124,7 +125,7 @@ impl Policy {
     }
 
     /// The policy in the words of `ip xfrm policy`.
-    pub fn text(&self) -> String {
+    pub fn text(&self, links: &Links) -> String {
         let direction = match self.direction {
             Direction::In => "in",
             Direction::Out => "out",
@@ -139,6 +140,9 @@ impl Policy {
             if port.mask != 0 {
                 let _ = write!(text, " {word} {}", port.value);
             }
+        }
+        if let Some(device) = self.device {
+            let _ = write!(text, " dev {}", links.name(device));
         }
         let _ = write!(text, " dir {direction}{}", if self.block { " action block" } else { "" });
         if self.priority != 0 {

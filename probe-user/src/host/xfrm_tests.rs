@@ -38,7 +38,7 @@ fn reply() -> Flow {
 fn a_policy_reads_as_ip_prints_it() {
     let policy = from_payload(&payload()).unwrap();
     assert_eq!(
-        policy.text(),
+        policy.text(&Links::default()),
         "src 10.4.3.0/24 dst 168.63.129.16 proto tcp dir out priority 7 tmpl src 10.4.3.101 dst 192.0.2.1 \
          proto esp mode tunnel"
     );
@@ -87,7 +87,7 @@ proptest::proptest! {
         }
         bytes.truncate(length);
         if let Some(policy) = from_payload(&bytes) {
-            policy.text();
+            policy.text(&Links::default());
         }
     }
 }

@@ -207,6 +207,9 @@ fn prepare(nva: &Namespace, plan: &Plan) -> Result<()> {
             ("ipv4/conf/default/rp_filter", rp_filter.as_str()),
             ("ipv4/ip_forward", forwards),
             ("ipv6/conf/all/forwarding", forwards),
+            // An ICMP error a second and peer would do for Azure's intervals, not for those of tests (net/ipv4/icmp.c).
+            ("ipv4/icmp_ratelimit", "0"),
+            ("ipv6/icmp/ratelimit", "0"),
             // A closed socket whose FIN nobody acknowledges keeps its namespace alive until it gives up: soon.
             ("ipv4/tcp_orphan_retries", "1"),
             // Addresses are usable at once, and only what the plan says is configured.

@@ -36,7 +36,7 @@ impl Family {
         })
     }
 
-    pub(super) const fn word(self) -> &'static str {
+    pub const fn word(self) -> &'static str {
         match self {
             Self::Ip => "ip",
             Self::Ip6 => "ip6",
@@ -111,8 +111,8 @@ pub struct Base {
     pub drops: bool,
     /// What the policy has met (legacy iptables only).
     pub counter: Option<super::Counter>,
-    /// The devices of ingress and egress chains.
-    pub devices: Vec<String>,
+    /// The devices that it is bound to; empty for those that see every device, `None` when the tool does not tell.
+    pub devices: Option<Vec<String>>,
     /// False for a table that is switched off (`flags dormant`); `None` when the tool does not tell.
     pub active: Option<bool>,
 }

@@ -1,7 +1,7 @@
 //! What the base chains at one hook would do with a packet.
 
 use super::{
-    Action, Counter, Ruleset,
+    Action, Chain, Counter, Ruleset,
     base::{Backend, Base, CONNTRACK, Family, Hook},
     packet::{CtState, Packet},
     walk::{Possible, Walk},
@@ -86,39 +86,71 @@ impl Verdict {
 /// What every base chain at the packet's hook would do with it, in the order that the kernel asks them. Each answers as
 /// if the packet got there: the first one that [stops](Verdict::stops) it decides.
 pub fn blocking(ruleset: &Ruleset, packet: &Packet) -> Vec<Verdict> {
-    let v4 = packet.from.is_ipv4();
-    let mut bases: Vec<_> = ruleset
-        .chains
-        .iter()
-        .filter_map(|chain| Some((chain, chain.base.as_ref()?)))
-        .filter(|(chain, base)| {
-            base.hook == packet.hook
-                && chain.family.sees(v4)
-                && base.active != Some(false)
-                && at_device(base, packet) != Some(false)
-        })
-        .collect();
-    // The netdev hooks stand outside of the others, and equal priorities keep the order of the listing.
-    bases.sort_by_key(|(_, base)| base.priority);
+    passing(ruleset, packet, &[packet.hook]).0
+}
 
-    let mut packet = packet.clone();
-    let mut translated = false;
-    let mut verdicts = Vec::new();
-    for (chain, base) in bases {
-        // Only the first packet of a connection meets the nat chains (net/netfilter/nf_nat_core.c, nf_nat_inet_fn).
-        let skipped = base.kind == "nat"
-            && packet.ct_state.is_some_and(|state| !matches!(state, CtState::New | CtState::Related));
-        if skipped {
-            continue;
+/// The same for several hooks, one after the other: marks that are set at one are seen at the next. And the packet as it
+/// gets through, with its marks and its state.
+pub fn passing(ruleset: &Ruleset, packet: &Packet, hooks: &[Hook]) -> (Vec<Verdict>, Packet) {
+    let mut passage = Passage { ruleset, packet: packet.clone(), translated: false, verdicts: Vec::new() };
+    for hook in hooks {
+        passage.packet.hook = *hook;
+        passage.hook();
+    }
+    (passage.verdicts, passage.packet)
+}
+
+struct Passage<'a> {
+    ruleset: &'a Ruleset,
+    packet: Packet,
+    /// The addresses may have changed.
+    translated: bool,
+    verdicts: Vec<Verdict>,
+}
+
+impl<'a> Passage<'a> {
+    fn hook(&mut self) {
+        let v4 = self.packet.from.is_ipv4();
+        let mut bases: Vec<_> = self
+            .ruleset
+            .chains
+            .iter()
+            .filter_map(|chain| Some((chain, chain.base.as_ref()?)))
+            .filter(|(chain, base)| {
+                base.hook == self.packet.hook
+                    && chain.family.sees(v4)
+                    && base.active != Some(false)
+                    && at_device(base, &self.packet) != Some(false)
+            })
+            .collect();
+        // Which of two with equal priority comes first is not told: they keep the order of the listing.
+        bases.sort_by_key(|(_, base)| base.priority);
+        for (chain, base) in bases {
+            // Only the first packet of a connection meets the nat chains (net/netfilter/nf_nat_core.c,
+            // nf_nat_inet_fn).
+            let first = |state| matches!(state, CtState::New | CtState::Related);
+            if base.kind != "nat" || self.packet.ct_state.is_none_or(first) {
+                self.base_chain(chain, base);
+            }
         }
-        let mut seen = packet.clone();
+    }
+
+    /// The state as a chain sees it: before conntrack it reads as invalid (net/netfilter/nft_ct.c, nft_ct_get_eval),
+    /// except for what loops back and has been seen at output.
+    fn ct_state(&self, base: &Base) -> Option<CtState> {
         let early = matches!(base.hook, Hook::Prerouting | Hook::Output) && base.priority < CONNTRACK
             || base.hook == Hook::Ingress;
-        if early && packet.ct_state != Some(CtState::Untracked) {
-            // Without a conntrack entry the state reads as invalid (net/netfilter/nft_ct.c, nft_ct_get_eval).
-            seen.ct_state = Some(CtState::Invalid);
+        if !early || self.packet.ct_state == Some(CtState::Untracked) {
+            return self.packet.ct_state;
         }
-        let mut walk = Walk::new(ruleset, seen);
+        let loops = base.hook != Hook::Output && self.packet.device_in().is_none_or(|(_, name)| name == "lo");
+        (!loops).then_some(CtState::Invalid)
+    }
+
+    fn base_chain(&mut self, chain: &'a Chain, base: &'a Base) {
+        let ct_state = self.ct_state(base);
+        let seen = Packet { ct_state, ..self.packet.clone() };
+        let mut walk = Walk::new(self.ruleset, seen);
         let settled = walk.chain(chain, 0);
         let policy = (!settled).then(|| Place {
             backend: chain.backend,
@@ -129,10 +161,10 @@ pub fn blocking(ruleset: &Ruleset, packet: &Packet) -> Vec<Verdict> {
             rule: format!("policy {}", if base.drops { "drop" } else { "accept" }),
             counter: base.counter,
         });
-        let doubt = if translated {
+        let doubt = if self.translated {
             Some("a chain before may have changed the addresses")
-        } else if at_device(base, &packet).is_none() {
-            Some("the packet's device is not known")
+        } else if at_device(base, &self.packet).is_none() {
+            Some("the chain is bound to devices, and which, or the packet's, is not known")
         } else if base.active.is_none() {
             Some("the table has flags that are not understood: it may be dormant")
         } else if walk.too_complex {
@@ -141,13 +173,15 @@ pub fn blocking(ruleset: &Ruleset, packet: &Packet) -> Vec<Verdict> {
             None
         };
         let outcome = outcome(&walk, base, policy, doubt);
-        translated |= walk.possible.iter().any(|possible| matches!(possible.action, Action::Translate(_)));
-        packet.mark = walk.packet.mark;
-        packet.ct_mark = walk.packet.ct_mark;
-        if !early || walk.packet.ct_state != Some(CtState::Invalid) {
-            packet.ct_state = walk.packet.ct_state;
+        self.translated |=
+            walk.possible.iter().any(|possible| matches!(possible.action, Action::Translate(_)));
+        self.packet.mark = walk.packet.mark;
+        self.packet.ct_mark = walk.packet.ct_mark;
+        // Nothing but notrack changes the state.
+        if walk.packet.ct_state != ct_state {
+            self.packet.ct_state = walk.packet.ct_state;
         }
-        verdicts.push(Verdict {
+        self.verdicts.push(Verdict {
             backend: chain.backend,
             family: chain.family,
             table: chain.table.clone(),
@@ -157,17 +191,17 @@ pub fn blocking(ruleset: &Ruleset, packet: &Packet) -> Vec<Verdict> {
             outcome,
         });
     }
-    verdicts
 }
 
 /// Whether a chain that is bound to devices meets the packet; `None` when its device is not known.
 fn at_device(base: &Base, packet: &Packet) -> Option<bool> {
-    if base.devices.is_empty() {
+    let devices = base.devices.as_ref()?;
+    if devices.is_empty() {
         return Some(true);
     }
     let device = if base.hook == Hook::Egress { packet.device_out() } else { packet.device_in() };
     let (_, name) = device?;
-    Some(base.devices.iter().any(|device| device == name))
+    Some(devices.iter().any(|device| device == name))
 }
 
 fn outcome(walk: &Walk<'_>, base: &Base, policy: Option<Place>, doubt: Option<&str>) -> Outcome {

@@ -48,7 +48,7 @@ fn chain_line(line: &str, table: &str, family: Family) -> Option<Chain> {
             priority: priority(table, hook)?,
             drops: policy == "DROP",
             counter,
-            devices: Vec::new(),
+            devices: Some(Vec::new()),
             active: Some(true),
         })
     };

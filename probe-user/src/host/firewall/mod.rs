@@ -9,6 +9,7 @@ mod matching;
 mod nfnetlink;
 mod nft;
 mod nft_expr;
+mod nft_hidden;
 mod nft_sets;
 mod packet;
 mod read;
@@ -18,7 +19,7 @@ mod walk;
 
 pub use base::{Backend, Base, Family, Hook};
 pub use elements::{Column, Element, Field, Match};
-pub use judge::{Outcome, Place, Verdict, blocking};
+pub use judge::{Outcome, Place, Verdict, blocking, passing};
 pub use packet::{CtState, Device, Owner, Packet, TCP_ACK, TCP_RST, TCP_SYN};
 pub(super) use read::read;
 
@@ -110,3 +111,6 @@ impl Ruleset {
         })
     }
 }
+
+#[cfg(test)]
+mod firewall_tests;

@@ -147,21 +147,25 @@ fn is_dormant(flags: Option<&Value>) -> Option<bool> {
 
 fn chain(raw: RawChain, active: Option<bool>) -> Option<Chain> {
     let base = match (raw.kind, raw.hook) {
-        (Some(kind), Some(hook)) => Some(Base {
-            kind,
-            hook: Hook::from_word(&hook)?,
-            priority: raw.prio,
-            drops: raw.policy.as_deref() == Some("drop"),
-            counter: None,
-            devices: match raw.dev {
-                None => Vec::new(),
-                Some(Value::Array(devices)) => {
-                    devices.iter().filter_map(Value::as_str).map(str::to_owned).collect()
-                }
-                Some(device) => device.as_str().map(str::to_owned).into_iter().collect(),
-            },
-            active,
-        }),
+        (Some(kind), Some(hook)) => {
+            let hook = Hook::from_word(&hook)?;
+            Some(Base {
+                kind,
+                hook,
+                priority: raw.prio,
+                drops: raw.policy.as_deref() == Some("drop"),
+                counter: None,
+                devices: match raw.dev {
+                    // nft 1.0.6 leaves them out.
+                    None => (!matches!(hook, Hook::Ingress | Hook::Egress)).then(Vec::new),
+                    Some(Value::Array(devices)) => {
+                        Some(devices.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+                    }
+                    Some(device) => device.as_str().map(|device| vec![device.to_owned()]),
+                },
+                active,
+            })
+        }
         _ => None,
     };
     let family = Family::from_word(&raw.family)?;
@@ -190,3 +194,7 @@ fn filled(expression: &Value) -> Option<String> {
     let name = expression.pointer("/set/set").or_else(|| expression.pointer("/map/map"))?;
     Some(name.as_str()?.trim_start_matches('@').to_owned())
 }
+
+#[cfg(test)]
+#[path = "nft_tests.rs"]
+mod tests;

@@ -95,6 +95,19 @@ impl Packet {
         }
     }
 
+    /// The SYN-ACK that answers this SYN, once it has come through (see [`passing`](super::passing)): conntrack knows it
+    /// only if it has seen the SYN (net/netfilter/nf_conntrack_proto_tcp.c, `tcp_new`).
+    #[must_use]
+    pub fn answer(&self, hook: Hook, oif: Device) -> Self {
+        let from = SocketAddr::new(self.to, self.to_port);
+        let to = SocketAddr::new(self.from, self.from_port);
+        let ct_state = self.ct_state.map(|state| match state {
+            CtState::Untracked | CtState::Invalid => CtState::Invalid,
+            CtState::New | CtState::Related | CtState::Established => CtState::Established,
+        });
+        Self { ct_state, ct_mark: self.ct_mark, ..Self::syn_ack(hook, oif, from, to) }
+    }
+
     /// The input device at this hook: `None` when it is not known, an empty name when there is none.
     pub(super) fn device_in(&self) -> Option<(u32, &str)> {
         match self.hook {

@@ -5,7 +5,9 @@ use std::fs;
 use super::{
     Chain, Ruleset, Statement,
     base::Family,
-    legacy, nfnetlink, nft,
+    legacy,
+    nfnetlink::{self, Bound, Table},
+    nft, nft_hidden,
     tool::{Missing, run},
 };
 
@@ -39,10 +41,13 @@ async fn nftables() -> Ruleset {
             Err(why) => return unread(why),
         },
         Err(Missing::Absent) => {
-            return unread(format!("nft is not installed, and nftables has tables: {}", tables.join(", ")));
+            let names: Vec<_> = tables.iter().map(|table| table.name.as_str()).collect();
+            return unread(format!("nft is not installed, and nftables has tables: {}", names.join(", ")));
         }
         Err(Missing::Failed(why)) => return unread(why),
     };
+    correct(&mut ruleset, &tables, &nfnetlink::bound().unwrap_or_default());
+    nft_hidden::limit(&mut ruleset, &nft_hidden::limited().unwrap_or_default());
     for (family, program) in [(Family::Ip, "iptables-nft-save"), (Family::Ip6, "ip6tables-nft-save")] {
         let of_family = |chain: &&mut Chain| chain.family == family;
         if !ruleset.chains.iter().any(|chain| chain.family == family && has_modules(chain)) {
@@ -55,6 +60,23 @@ async fn nftables() -> Ruleset {
         }
     }
     ruleset
+}
+
+/// Puts right what some versions of nft print wrong or not at all.
+fn correct(ruleset: &mut Ruleset, tables: &[Table], bound: &[Bound]) {
+    for chain in &mut ruleset.chains {
+        let Some(base) = &mut chain.base else { continue };
+        let table = tables.iter().find(|table| table.family == chain.family && table.name == chain.table);
+        if let Some(table) = table {
+            base.active = Some(!table.dormant);
+        }
+        let same = |bound: &&Bound| {
+            bound.family == chain.family && bound.table == chain.table && bound.chain == chain.name
+        };
+        if let Some(bound) = bound.iter().find(same) {
+            base.devices = Some(bound.devices.clone());
+        }
+    }
 }
 
 /// Whether rules of the chain use modules of iptables, which nft shows by name only.

@@ -60,6 +60,10 @@ pub(super) fn words(key: &str, body: &Value) -> String {
         "mangle" => {
             format!("{} set {}", field("key").unwrap_or_default(), field("value").unwrap_or_default())
         }
+        "set" | "map" => {
+            let set = field(key).unwrap_or_default();
+            format!("{} {set} {{ {} }}", field("op").unwrap_or_default(), field("elem").unwrap_or_default())
+        }
         "vmap" => format!("{} vmap {}", field("key").unwrap_or_default(), field("data").unwrap_or_default()),
         "queue" => format!("queue to {}", field("num").unwrap_or_else(|| "0".to_owned())),
         "xt" => format!("xt {} {}", field("type").unwrap_or_default(), field("name").unwrap_or_default()),
@@ -69,10 +73,13 @@ pub(super) fn words(key: &str, body: &Value) -> String {
 }
 
 fn comparison(body: &Value) -> String {
+    let masked = body.pointer("/left/&").is_some();
     let side = |name: &str| body.get(name).map(expression).unwrap_or_default();
     match body.get("op").and_then(Value::as_str) {
-        None | Some("==" | "in") => format!("{} {}", side("left"), side("right")),
-        Some(operator) => format!("{} {operator} {}", side("left"), side("right")),
+        None | Some("==" | "in") if !masked => format!("{} {}", side("left"), side("right")),
+        operator => {
+            format!("{} {} {}", side("left"), operator.unwrap_or("=="), side("right"))
+        }
     }
 }
 
@@ -109,6 +116,7 @@ fn expression(value: &Value) -> String {
                 .map_or_else(|| word("flags"), |flags| joined(flags, " . ")),
             word("result")
         ),
+        "socket" => format!("socket {}", word("key")),
         "prefix" => format!("{}/{}", word("addr"), word("len")),
         "range" => joined(list, "-"),
         "concat" => joined(list, " . "),

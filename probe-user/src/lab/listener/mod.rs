@@ -21,7 +21,7 @@ use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::socket::{
         AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, listen, setsockopt, socket,
-        sockopt::{BindToDevice, ReuseAddr},
+        sockopt::{BindToDevice, IpTransparent, ReuseAddr},
     },
 };
 
@@ -73,6 +73,22 @@ impl Listener {
         serve: Serve,
     ) -> Result<Self> {
         let listener = namespace.run(|| open(address, device, Backlog::MAXCONN))??;
+        Self::serve(listener, serve)
+    }
+
+    /// Listens on `address` for connections to any other (`IP_TRANSPARENT`), as the proxy behind a TPROXY rule does.
+    pub fn transparent(namespace: &Namespace, address: SocketAddr, serve: Serve) -> Result<Self> {
+        let listener = namespace.run(|| {
+            let listener = open(address, None, Backlog::MAXCONN)?;
+            setsockopt(&listener, IpTransparent, &true)
+                .map_err(|e| Error::system(format!("listen transparently on {address}"), e))?;
+            Ok(listener)
+        })??;
+        Self::serve(listener, serve)
+    }
+
+    fn serve(listener: TcpListener, serve: Serve) -> Result<Self> {
+        let address = listener.local_addr().map_err(|e| Error::system("read a listener's address", e))?;
         let shared = Arc::new(Shared {
             serve: Mutex::new(serve),
             stop: AtomicBool::new(false),
