@@ -187,6 +187,10 @@ fn refusals_and_forwarded_probes_are_told_by_direction() {
         replayed.report.probes.iter().map(|s| (s.nic.as_str(), s.port, s.verdict)).collect();
     assert_eq!(by_port, [("eth0", 80, Verdict::Ok), ("eth0", PORT, Verdict::Refused)]);
     assert_eq!((replayed.tally.syn, replayed.tally.syn_ack, replayed.tally.rst), (12, 8, 4));
+    let proxied: Vec<_> =
+        replayed.report.findings.iter().filter(|finding| finding.code == "PROXIED").collect();
+    assert_eq!(proxied.iter().map(|finding| finding.port).collect::<Vec<_>>(), [Some(80)], "{proxied:#?}");
+    assert!(proxied[0].summary.contains("10.9.0.10"), "{}", proxied[0].summary);
 }
 
 #[test]

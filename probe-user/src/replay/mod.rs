@@ -33,7 +33,7 @@ use crate::{
 
 /// How much of a capture's time may pass before time itself is looked at, ns. Verdicts do not depend on it: they compare
 /// the times of packets. It saves asking every series after every packet.
-const PACE_NS: u64 = 100_000_000;
+const PACE_NS: u64 = 1_000_000_000;
 
 /// How to judge.
 #[derive(Clone, Debug, Default)]
