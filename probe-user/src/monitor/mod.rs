@@ -6,6 +6,7 @@ pub mod conclude;
 mod history;
 pub mod nics;
 mod trace;
+pub mod unobserved;
 mod waiting;
 
 use std::{path::PathBuf, time::Duration};
@@ -43,6 +44,7 @@ use crate::{
         sockets::Connecting,
         watch::Watch,
     },
+    predict::predict,
     probe::{self, Series, Tracker},
     report::{
         document::{Finding, Nic, ObserverState, Platform, Reason, Report, Verdict},
@@ -549,7 +551,15 @@ impl Monitor {
             from_ns: self.started_ns,
             to_ns: now,
         };
-        let (report, plans) = look.conclude();
+        let (mut report, plans) = look.conclude();
+        if self.advise {
+            let probed = |nic: &str, address: std::net::IpAddr| {
+                let address = address.to_string();
+                report.probes.iter().any(|series| series.nic == nic && series.target == address)
+            };
+            let (sources, expected) = (&self.settings.sources, &self.settings.judging.expected);
+            report.predictions = predict(&facts, &self.judged, sources, expected, probed).await;
+        }
         self.plans = plans;
         Ok(report)
     }
