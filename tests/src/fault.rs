@@ -50,6 +50,7 @@ impl<'a> Fault<'a> {
         Self { shows, ..self }
     }
 
+    #[must_use]
     pub fn verdict(self, verdict: Verdict) -> Self {
         Self { verdict, ..self }
     }

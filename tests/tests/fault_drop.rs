@@ -252,3 +252,46 @@ fn ip6tables_drops_what_iptables_lets_through() {
         &[],
     );
 }
+
+/// A reverse-path filter of the packet filter's own: the sysctl is innocent.
+#[test]
+fn a_rule_that_filters_by_reverse_path() {
+    let topology = Topology::build(&Plan { nics: 3, ..Plan::default() }).expect("a topology");
+    topology.primary_route().expect("a route");
+    let _listener = topology.listen(PORT, Serve::Hold).expect("a listener");
+    nft(
+        &topology.nva,
+        "table inet firewalld {
+           chain filter_PREROUTING {
+             type filter hook prerouting priority filter + 10;
+             iifname \"eth1\" fib saddr . iif oif missing drop
+           }
+         }",
+    );
+    tool(&topology.nva, "iptables -w -t raw -A PREROUTING -i eth2 -m rpfilter --invert -j DROP");
+    let _probers = probe(&topology, &[(0, PORT), (1, PORT), (2, PORT)]);
+    let seen = look(&topology);
+    seen.assert_faults(
+        &[
+            silent("eth1", PORT, "input-drop").shows(&["firewalld", "filter_PREROUTING"]),
+            silent("eth2", PORT, "input-drop").shows(&["raw", "PREROUTING"]),
+        ],
+        &[("eth0", PORT)],
+        &[],
+    );
+}
+
+/// A classifier of somebody else drops what ours has seen.
+#[test]
+fn a_foreign_classifier_drops_the_probe() {
+    let (topology, _listeners) = routed([PORT]);
+    tool(
+        &topology.nva,
+        // One instruction: return 2, which is TC_ACT_SHOT.
+        "tc qdisc add dev eth1 clsact && tc filter add dev eth1 ingress protocol ip bpf da bytecode '1,6 0 0 2,'",
+    );
+    let _probers = probe(&topology, &[(0, PORT), (1, PORT)]);
+    let seen = look(&topology);
+    let fault = silent("eth1", PORT, "input-drop").shows(&["TC_INGRESS"]);
+    seen.assert_faults(&[fault], &[("eth0", PORT)], &[]);
+}

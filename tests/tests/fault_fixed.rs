@@ -1,7 +1,7 @@
 //! The printed commands, typed as they are, cure it.
 
 use std::{
-    net::{IpAddr, Ipv4Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     time::Duration,
 };
 
@@ -39,7 +39,6 @@ fn probers(topology: &Topology, addresses: &[Ipv4Addr]) -> Vec<Running> {
     (0..topology.nics.len()).map(start).collect()
 }
 
-/// Looks, types what is printed, looks again.
 fn cured(
     topology: &Topology,
     settings: impl Fn() -> Settings,
@@ -49,10 +48,15 @@ fn cured(
 ) {
     let _listener = topology.listen(PORT, Serve::Hold).expect("a listener");
     let _probers = probers(topology, addresses);
+    assert_cured(topology, settings, fault, fine);
+}
+
+/// Looks, types what is printed, looks again.
+fn assert_cured(topology: &Topology, settings: impl Fn() -> Settings, fault: Fault<'_>, fine: &str) {
     let seen = observe(&topology.nva, settings(), WINDOW, || {});
     seen.assert_faults(&[fault], &[(fine, PORT)], &[]);
     let fix = seen.fixes("iproute2");
-    assert!(fix.contains("ip r"), "{:#?}", seen.report.findings);
+    assert!(fix.contains(" rule ") || fix.contains(" route "), "{:#?}", seen.report.findings);
     tool(&topology.nva, &fix);
     let seen = observe(&topology.nva, settings(), WINDOW, || {});
     seen.assert_healthy(2);
@@ -140,4 +144,21 @@ fn s52_probe_ranges() {
     let settings = || Settings { sources: sources.clone(), ..settings(&topology) };
     let addresses = [Ipv4Addr::new(35, 191, 0, 1), Ipv4Addr::new(35, 191, 9, 1)];
     cured(&topology, settings, &addresses, misrouted("eth1", PORT, "eth0").shows(&["default via"]), "eth0");
+}
+
+/// Probe ranges of IPv6, whose replies follow the better of two default routes.
+#[test]
+fn s52_probe_ranges_of_ipv6() {
+    let topology = two_armed(&Plan { ipv6: true, ..Plan::default() });
+    let _listener = topology.listen(PORT, Serve::Hold).expect("a listener");
+    let range = source::parse("2600:2d00:1:b029::/64").expect("a prefix");
+    let sources = source::collect(Profile::Custom, true, &[range]).expect("sources");
+    let settings = || Settings { sources: sources.clone(), ..settings(&topology) };
+    let _probers = [0, 1].map(|nic| {
+        let target = topology.target6(nic, PORT).expect("an IPv6 address");
+        let from = IpAddr::V6(Ipv6Addr::new(0x2600, 0x2d00, 1, 0xb029, 0, 0, 0, 1));
+        topology.fabrics[nic].probe(Probe::tcp(target).every(EVERY).sources([from])).expect("a prober")
+    });
+    let fault = misrouted("eth1", PORT, "eth0").shows(&["default via fe80::1234:5678:9abc dev eth0"]);
+    assert_cured(&topology, settings, fault, "eth0");
 }

@@ -151,3 +151,24 @@ fn ipv6_listeners_are_told_apart_as_well() {
         &[],
     );
 }
+
+/// A redirect to another port of this host: what listens on the probed port is not asked.
+#[test]
+fn a_redirect_to_a_port_where_nothing_listens() {
+    let topology = routed(&Plan::default());
+    let _listeners = [8001, 9002].map(|port| topology.listen(port, Serve::Hold).expect("a listener"));
+    nft(
+        &topology.nva,
+        "table ip nat {
+           chain in {
+             type nat hook prerouting priority dstnat;
+             tcp dport 8001 redirect to :9001
+             tcp dport 8002 redirect to :9002
+           }
+         }",
+    );
+    let _probers = probe(&topology, &[(1, 8001), (1, 8002)]);
+    let seen = look(&topology);
+    let fault = refused("eth1", 8001, "nothing-listening").shows(&["9001"]);
+    seen.assert_faults(&[fault], &[("eth1", 8002)], &[]);
+}

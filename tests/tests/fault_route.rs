@@ -18,6 +18,7 @@ use probe_user::{
         prober::Probe,
         route::{Kind, Route},
         signature::Signature,
+        sysctl,
         topology::{FIRST_TABLE, Plan, Topology, source},
     },
     monitor::Settings,
@@ -41,6 +42,8 @@ fn gateways_only(topology: &Topology) {
 fn s04_the_host_route_without_a_gateway() {
     let topology = two_armed();
     gateways_only(&topology);
+    // Between requests; the neighbour stays INCOMPLETE meanwhile.
+    sysctl::set(&topology.nva, "ipv4/neigh/eth1/retrans_time_ms", "5000").expect("a sysctl");
     topology.route(&Route::to(source()).dev("eth1")).expect("a route");
     let _listener = topology.listen(PORT, Serve::Hold).expect("a listener");
     let probers = probe(&topology, &[(0, PORT), (1, PORT)]);
@@ -62,6 +65,8 @@ fn s04_the_host_route_without_a_gateway() {
 fn s10_a_table_whose_gateway_does_not_answer() {
     let topology = two_armed();
     gateways_only(&topology);
+    // Soon it is FAILED, and the kernel tells its own TCP so, which forgets the requests (net/ipv4/tcp_ipv4.c, `tcp_req_err`).
+    sysctl::set(&topology.nva, "ipv4/neigh/eth0/retrans_time_ms", "20").expect("a sysctl");
     topology.primary_route().expect("a route");
     let gateway = topology.nics[1].gateway;
     let wrong = Route::to(source()).via(gateway).dev("eth0").onlink().table(FIRST_TABLE + 1);
@@ -186,4 +191,43 @@ fn s15_no_route_to_the_platform() {
     let seen = look(&topology);
     let fault = silent("eth0", PORT, "no-route").shows(&["168.63.129.16"]);
     seen.assert_faults(&[fault], &[("eth1", PORT)], &[]);
+}
+
+/// Rules can refuse as routes do.
+#[test]
+fn s15_a_rule_that_refuses() {
+    let topology = Topology::build(&Plan { nics: 4, ..Plan::default() }).expect("a topology");
+    topology.primary_route().expect("a route");
+    for (nic, action) in ["lookup main", "unreachable", "blackhole", "prohibit"].iter().enumerate() {
+        let from = topology.nics[nic].address;
+        tool(&topology.nva, &format!("ip rule add from {from} to 168.63.129.16 priority 9{nic} {action}"));
+    }
+    let _listener = topology.listen(PORT, Serve::Hold).expect("a listener");
+    let _probers = probe(&topology, &[0, 1, 2, 3].map(|nic| (nic, PORT)));
+    let seen = look(&topology);
+    seen.assert_faults(
+        &[
+            silent("eth1", PORT, "no-route").shows(&["unreachable"]),
+            silent("eth2", PORT, "no-route").shows(&["blackhole"]),
+            silent("eth3", PORT, "no-route").shows(&["prohibit"]),
+        ],
+        &[("eth0", PORT)],
+        &[],
+    );
+}
+
+/// A network of the host's own that happens to contain the source: on-link, by the other NIC.
+#[test]
+fn a_local_network_contains_the_source() {
+    let topology = two_armed();
+    topology.route(&topology.default_route(0)).expect("a route");
+    let wide = "168.63.1.1/16".parse().expect("a network");
+    topology.nva.netlink(|netlink| netlink.address_add("eth1", wide)).expect("an address");
+    let _listener = topology.listen(PORT, Serve::Hold).expect("a listener");
+    let _probers = probe(&topology, &[(0, PORT), (1, PORT)]);
+    let seen = look(&topology);
+    seen.assert_verdict("eth1", PORT, Verdict::Ok, None);
+    seen.assert_verdict("eth0", PORT, Verdict::Asymmetric, Some("eth1"));
+    seen.assert_errors(&[("ASYMMETRIC", "route", "eth0", PORT)]);
+    assert_shows(seen.errors()[0], &["168.63.0.0/16 dev eth1"]);
 }

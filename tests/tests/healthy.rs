@@ -41,8 +41,8 @@ fn rules(topology: &Topology, rule: impl Fn(usize) -> Rule + Sync) {
     topology.nva.netlink(add).expect("policy routing");
 }
 
-fn from(topology: &Topology, nic: usize) -> Option<IpNet> {
-    Some(IpNet::from(IpAddr::V4(topology.nics[nic].address)))
+fn from(topology: &Topology, nic: usize) -> IpNet {
+    IpNet::from(IpAddr::V4(topology.nics[nic].address))
 }
 
 /// A TCP prober on every NIC, and all is well.
@@ -57,7 +57,7 @@ fn assert_all_healthy(topology: &Topology) {
 fn rules_by_from() {
     let (topology, _listener) = built(&Plan { rp_filter: 1, ..Plan::default() });
     topology.route(&topology.default_route(0)).expect("a route");
-    rules(&topology, |nic| Rule { from: from(&topology, nic), ..Rule::default() });
+    rules(&topology, |nic| Rule { from: Some(from(&topology, nic)), ..Rule::default() });
     assert_all_healthy(&topology);
 }
 
@@ -111,6 +111,33 @@ fn rules_by_mark_with_fwmark_accept() {
     assert_all_healthy(&topology);
 }
 
+/// What the socket answers from port 8008.
+#[test]
+fn rules_by_port() {
+    let (topology, _listener) = built(&Plan::default());
+    topology.primary_route().expect("a route");
+    topology.policy_routing(1).expect("policy routing");
+    tool(
+        &topology.nva,
+        "ip rule del priority 101 && ip rule add from 10.4.3.101 ipproto tcp sport 8008 lookup 202 priority 101",
+    );
+    assert_all_healthy(&topology);
+}
+
+/// The main table without its default route, then a table of one's own, as VPN tools have it.
+#[test]
+fn rules_that_suppress_the_default_route() {
+    let (topology, _listener) = built(&Plan { rp_filter: 1, ..Plan::default() });
+    topology.route(&topology.default_route(0)).expect("a route");
+    topology.route(&topology.default_route(1).table(51820)).expect("a route");
+    tool(
+        &topology.nva,
+        "ip rule add lookup main suppress_prefixlength 0 priority 10 && \
+         ip rule add not from 10.4.2.101 lookup 51820 priority 20",
+    );
+    assert_all_healthy(&topology);
+}
+
 #[test]
 fn one_nic() {
     let (topology, _listener) = built(&Plan { nics: 1, rp_filter: 1, ..Plan::default() });
@@ -132,7 +159,7 @@ fn three_nics_with_strict_reverse_path_filter() {
 fn two_nics_in_one_subnet() {
     let (topology, _listener) = built(&Plan { same_subnet: true, ..Plan::default() });
     topology.primary_route().expect("a route");
-    rules(&topology, |nic| Rule { from: from(&topology, nic), ..Rule::default() });
+    rules(&topology, |nic| Rule { from: Some(from(&topology, nic)), ..Rule::default() });
     assert_all_healthy(&topology);
 }
 
@@ -183,7 +210,7 @@ fn masquerade_of_forwarded_traffic() {
     nft(
         &topology.nva,
         "table ip nat {
-           chain out { type nat hook postrouting priority srcnat; oifname \"eth0\" ip saddr 10.9.0.0/24 masquerade; }
+           chain out { type nat hook postrouting priority srcnat; oifname \"eth0\" masquerade; }
            chain in { type nat hook prerouting priority dstnat; iifname \"eth0\" tcp dport 443 dnat to 10.9.0.10; }
          }
          table inet filter {
@@ -329,7 +356,7 @@ fn idle_rules_and_routes() {
             priority: Some(10),
             ..Rule::default()
         },
-        Rule { from: from(&topology, 1), table: 98, priority: Some(20), ..Rule::default() },
+        Rule { from: Some(from(&topology, 1)), table: 98, priority: Some(20), ..Rule::default() },
         Rule { iif: Some("eth1".to_owned()), table: MAIN, priority: Some(30), ..Rule::default() },
         Rule { fwmark: Some(7), table: 97, priority: Some(40), ..Rule::default() },
     ];
