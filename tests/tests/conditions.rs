@@ -275,4 +275,3 @@ fn a_refusal_is_no_matter_of_routes() {
     assert_eq!(seen.series("eth1", PORT).verdict, Verdict::Refused);
     assert_eq!(seen.warnings(), Vec::<&str>::new(), "{:#?}", seen.report.findings);
 }
-
