@@ -29,6 +29,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<u8> {
     observe::start_logging(settings.kernel_log);
     let mut stop = Stop::listen().context("cannot listen for signals")?;
     let mut monitor = Monitor::start(settings).await?;
+    monitor.advise();
     eprintln!("{}", monitor.ready_line());
     if let Some(note) = note {
         eprintln!("{note}");

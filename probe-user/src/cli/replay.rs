@@ -16,6 +16,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
 use super::{judgement::Judgement, output};
 use crate::{
@@ -27,10 +28,11 @@ use crate::{
 
 const AFTER_HELP: &str = "\
 Examples:
-  tcpdump -i any -y LINUX_SLL2 -w any.pcap host 168.63.129.16    capture every NIC, and by which one each packet went
-  nvaprobe replay --nic eth0=2 --nic eth1=3 any.pcap             judge it, with names for its interface numbers
-  nvaprobe replay --nic eth0=a.pcap --nic eth1=b.pcap            two captures of one NIC each
-  nvaprobe replay host.eth0.pcap host.eth1.pcap.gz               the same, named by the files
+  tcpdump -i any -y LINUX_SLL2 -w any.pcap 'host 168.63.129.16'   look at every NIC
+  nvaprobe replay --nic eth0=2 --nic eth1=3 any.pcap              judge it, numbers named
+  nvaprobe replay --nic eth0=a.pcap --nic eth1=b.pcap             captures of one NIC each
+  nvaprobe replay host.eth0.pcap host.eth1.pcap.gz                the same, named by the files
+  tcpdump -i any -y LINUX_SLL2 -w - | nvaprobe replay -           until Ctrl-C
 
 Exit status: 0 no error finding, 1 an error finding, 2 could not do it.";
 
@@ -136,12 +138,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let read = Arc::new(AtomicU64::new(0));
     let mut size = Some(0);
     let mut inputs = Vec::new();
+    let piped = plan.files.iter().any(|(file, _)| file == "-");
     for (file, nic) in plan.files {
         let inner = file::source(&file).with_context(|| format!("cannot open {file}"))?;
         let length = fs::metadata(Path::new(&file)).ok().filter(|_| file != "-").map(|about| about.len());
         size = size.zip(length).map(|(sum, length)| sum + length);
         let source = Box::new(Counted { inner, read: Arc::clone(&read) });
         inputs.push(replay::Input { file, nic, source });
+    }
+    if piped {
+        survive_one_interrupt();
     }
     let progress = Progress::start(read, size.filter(|size| *size > 0));
     let replayed = replay::run(&settings, inputs);
@@ -154,6 +160,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     };
     output::print(&text)?;
     Ok(if report.has_error() { super::FOUND } else { super::OK })
+}
+
+/// Ctrl-C goes to every program of a pipeline. The one that captures ends at it, and what it wrote so far is judged; a second
+/// one ends this program, too.
+fn survive_one_interrupt() {
+    extern "C" fn ignore(_: libc::c_int) {}
+    let action = SigAction::new(
+        SigHandler::Handler(ignore),
+        SaFlags::SA_RESETHAND | SaFlags::SA_RESTART,
+        SigSet::empty(),
+    );
+    // SAFETY: the handler does nothing, which is safe at any time.
+    if let Err(error) = unsafe { sigaction(Signal::SIGINT, &action) } {
+        tracing::debug!("SIGINT keeps its action: {error}");
+    }
 }
 
 /// Counts what is read from a file.

@@ -65,7 +65,13 @@ fn trace() -> Trace {
 }
 
 fn drops(from_prober: bool, reason: &str) -> Vec<Drops> {
-    vec![Drops { from_prober, reason: reason.to_owned(), device: Some("eth1".to_owned()), count: 4 }]
+    vec![Drops {
+        from_prober,
+        reason: reason.to_owned(),
+        device: Some("eth1".to_owned()),
+        translated: None,
+        count: 4,
+    }]
 }
 
 /// A chain of one rule that does this to everything.
@@ -301,6 +307,19 @@ fn a_forwarded_probe_whose_answer_is_lost_here() {
     assert!(shows(&finding, "packets", "10.9.0.10:80 by eth2") && shows(&finding, "rule", "chain OUT"));
     let unanswered = Trace { returned: false, ..passed };
     assert_eq!(found(Verdict::NoReply, &unanswered, &host()).cause, "unknown");
+}
+
+#[test]
+fn a_translated_probe_that_is_dropped_on_its_way_through() {
+    let mut dropped = drops(true, "NETFILTER_DROP");
+    dropped[0].translated = Some(at("10.9.0.10:80"));
+    let finding = found(
+        Verdict::NoReply,
+        &Trace { drops: dropped, ..trace() },
+        &with_chain(host(), Hook::Forward, Action::Drop),
+    );
+    assert_eq!(finding.cause, "forward-drop");
+    assert!(shows(&finding, "drop-reason", "translated to 10.9.0.10:80"), "{finding:#?}");
 }
 
 #[test]

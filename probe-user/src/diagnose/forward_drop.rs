@@ -1,4 +1,5 @@
-//! Cause `forward-drop`: the probe was passed on to another machine, that machine answered, and the answer never left.
+//! Cause `forward-drop`: the probe was to be passed on to another machine, and a rule drops it, or the answer, on its way
+//! through.
 
 use std::net::SocketAddr;
 
@@ -11,7 +12,7 @@ use crate::{
 
 pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> {
     let (trace, facts) = trace::of(case)?;
-    let (device, to) = trace.forwarded.as_ref()?;
+    let Some((device, to)) = trace.forwarded.as_ref() else { return on_the_way(case, verdict) };
     if verdict != Verdict::NoReply || !trace.returned {
         return None;
     }
@@ -45,6 +46,50 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
     })
 }
 
+/// The probe itself was translated and dropped before it left.
+fn on_the_way(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> {
+    let (trace, facts) = trace::of(case)?;
+    let drops = trace
+        .drops
+        .iter()
+        .find(|drops| drops.from_prober && drops.translated.is_some() && drops.reason == "NETFILTER_DROP");
+    let (drops, to) = drops.and_then(|drops| Some((drops, drops.translated?)))?;
+    if verdict != Verdict::NoReply {
+        return None;
+    }
+    let out = facts.routes.iter().filter(|route| route.destination.contains(&to.ip()));
+    let out =
+        out.max_by_key(|route| route.destination.prefix_len()).and_then(|route| route.next_hops.first());
+    let out = out.map_or_else(String::new, |hop| hop.device.clone());
+    let mut packet = Packet::syn(Hook::Forward, named(facts, &case.series.nic), trace.peer, to);
+    packet.oif = Some(named(facts, &out));
+    packet.forwarded = true;
+    packet.to_local = Some(false);
+    let place =
+        firewall::blocking(&facts.firewall, &packet).into_iter().find_map(|verdict| verdict.stops().cloned());
+    let mut evidence: Vec<_> = place.iter().map(|place| evidence::of("rule", place.text())).collect();
+    evidence.push(drops.evidence());
+    evidence.extend(evidence::unread(case));
+    let remedy = place.as_ref().and_then(|place| trace::accept(case, place, fix::Hook::Forward, to.port()));
+    let by =
+        place.map_or_else(String::new, |place| format!(" by chain {} of table {}", place.chain, place.table));
+    Some(Explanation {
+        cause: "forward-drop",
+        summary: format!(
+            "Probes of {} on {} are translated to {to} and dropped{by} on their way there.",
+            case.place(),
+            case.series.nic
+        ),
+        evidence,
+        misroute: None,
+        remedy,
+    })
+}
+
+fn named(facts: &crate::host::Facts, name: &str) -> Device {
+    Device { index: facts.links.by_name(name).map_or(0, |link| link.index), name: name.to_owned() }
+}
+
 /// The rule that stops an answer on its way through.
 fn rule(
     facts: &crate::host::Facts,
@@ -53,13 +98,9 @@ fn rule(
     from: SocketAddr,
     to: SocketAddr,
 ) -> Option<firewall::Place> {
-    let named = |name: &str| Device {
-        index: facts.links.by_name(name).map_or(0, |link| link.index),
-        name: name.to_owned(),
-    };
     [Hook::Prerouting, Hook::Forward, Hook::Postrouting].into_iter().find_map(|hook| {
-        let mut packet = Packet::syn_ack(hook, named(out), from, to);
-        packet.iif = Some(named(device));
+        let mut packet = Packet::syn_ack(hook, named(facts, out), from, to);
+        packet.iif = Some(named(facts, device));
         packet.ct_state = Some(CtState::Established);
         packet.forwarded = true;
         firewall::blocking(&facts.firewall, &packet).into_iter().find_map(|verdict| match verdict.outcome {

@@ -13,7 +13,9 @@ use crate::{
 pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> {
     let (trace, facts) = trace::of(case)?;
     let silent = matches!(verdict, Verdict::NoReply | Verdict::IcmpReject);
-    if !silent || trace.half_open == Some(true) || trace.forwarded.is_some() || !facts.knows("routes") {
+    // Passed on as it came, it was nobody's here; passed on to another address, it was translated.
+    let translated = trace.forwarded.as_ref().is_some_and(|(_, to)| *to != trace.local);
+    if !silent || trace.half_open == Some(true) || translated || !facts.knows("routes") {
         return None;
     }
     let target = trace.local.ip();
@@ -34,6 +36,12 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
         "address",
         format!("{target} is in no local table: no NIC has it, no local route covers it"),
     )];
+    evidence.extend(
+        trace
+            .forwarded
+            .as_ref()
+            .map(|(device, _)| evidence::of("packets", format!("this host passes the probe on by {device}"))),
+    );
     evidence.extend(trace.drops.iter().filter(|drops| drops.from_prober).map(trace::Drops::evidence));
     for counter in [IN_ADDR_ERRORS, IN6_ADDR_ERRORS, IN_NO_ROUTES] {
         evidence.extend(trace::counter(trace, counter));

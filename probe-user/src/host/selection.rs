@@ -88,17 +88,19 @@ pub fn fit(rule: &Rule, packet: &Packet<'_>) -> Fit {
     }
 }
 
-/// The route of a table that wins: longest prefix, then (IPv6) longest source prefix, then lowest metric.
+/// The route of a table that wins: longest prefix, then (IPv6) longest source prefix, then lowest metric, then the first.
 pub fn best<'a>(routes: &'a [Route], table: u32, packet: &Packet<'_>) -> Option<&'a Route> {
-    routes.iter().filter(|route| route.table == table && route.covers(packet.from, packet.to)).max_by_key(
-        |route| {
+    routes
+        .iter()
+        .rev()
+        .filter(|route| route.table == table && route.covers(packet.from, packet.to))
+        .max_by_key(|route| {
             (
                 route.destination.prefix_len(),
                 route.source.map_or(0, |net| net.prefix_len()),
                 std::cmp::Reverse(route.metric),
             )
-        },
-    )
+        })
 }
 
 /// Finds the rule, and for a rejection the route that rejects.

@@ -13,7 +13,7 @@ use rtnetlink::{
 use super::{
     dump::dump,
     netlink::Failure,
-    sockets::{Detail, Listener, Request},
+    sockets::{Connecting, Detail, Listener, Request},
 };
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -26,6 +26,18 @@ pub(super) fn listening() -> Result<Vec<(u64, Listener)>, String> {
 /// Half-open requests.
 pub(super) fn requests() -> Result<Vec<Request>, String> {
     Ok(sockets(&StateFlags::SYN_RECV)?.iter().map(request).collect())
+}
+
+/// Connections of this host's own that wait for a SYN-ACK. The kernel picks them: a proxy has many others.
+pub(super) fn connecting() -> Result<Vec<Connecting>, String> {
+    let ends = |socket: &InetResponse| {
+        let id = &socket.header.socket_id;
+        Connecting {
+            local: SocketAddr::new(id.source_address.to_canonical(), id.source_port),
+            remote: SocketAddr::new(id.destination_address.to_canonical(), id.destination_port),
+        }
+    };
+    Ok(sockets(&StateFlags::SYN_SENT)?.iter().map(ends).collect())
 }
 
 /// The TCP sockets of the calling thread's network namespace in one of these states.

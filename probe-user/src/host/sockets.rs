@@ -23,6 +23,8 @@ pub struct Listener {
     pub port: u16,
     /// Name of the process that owns it (`/proc/PID/comm`); `None` when that may not be seen.
     pub process: Option<String>,
+    /// Its command line, the program first; empty when that may not be seen.
+    pub arguments: Vec<String>,
     /// What only sock_diag tells; `None` when it could not be asked.
     pub detail: Option<Detail>,
 }
@@ -54,7 +56,7 @@ pub enum Reach {
 impl Listener {
     /// A listener of which nothing more is known.
     pub const fn new(address: IpAddr, port: u16) -> Self {
-        Self { address, port, process: None, detail: None }
+        Self { address, port, process: None, arguments: Vec::new(), detail: None }
     }
 
     /// Whether it hears a SYN to `address` (and its port) that comes in by the device `nic`, a member of the VRF
@@ -135,7 +137,12 @@ fn find_listeners(wanted: impl Fn(u16) -> bool) -> Result<Vec<Listener>, String>
     };
     found.retain(|(_, listener)| wanted(listener.port));
     let owners = owners(&found.iter().map(|(inode, _)| *inode).collect());
-    let with_owner = |(inode, listener)| Listener { process: owners.get(&inode).cloned(), ..listener };
+    let with_owner = |(inode, listener)| match owners.get(&inode) {
+        Some((name, arguments)) => {
+            Listener { process: Some(name.clone()), arguments: arguments.clone(), ..listener }
+        }
+        None => listener,
+    };
     Ok(found.into_iter().map(with_owner).collect())
 }
 
@@ -152,6 +159,11 @@ pub(super) fn all_requests() -> Result<Vec<Request>, String> {
 
 /// Every connection of this thread's network namespace that waits for a SYN-ACK from one of these.
 pub(super) fn connecting(to: &[IpNet]) -> Result<Vec<Connecting>, String> {
+    let ours = |connection: &Connecting| to.iter().any(|net| net.contains(&connection.remote.ip()));
+    match sock_diag::connecting() {
+        Ok(waiting) => return Ok(waiting.into_iter().filter(ours).collect()),
+        Err(why) => tracing::debug!("{why}; reading /proc instead"),
+    }
     let mut waiting = Vec::new();
     for entry in table()? {
         let remote = SocketAddr::new(entry.remote_address.ip().to_canonical(), entry.remote_address.port());
@@ -183,8 +195,8 @@ fn table() -> Result<Vec<TcpNetEntry>, String> {
 
 /// The processes that hold these sockets, as far as they may be seen. A socket that several hold belongs to the one that
 /// is no init: systemd keeps a copy of what it passes on.
-fn owners(inodes: &BTreeSet<u64>) -> BTreeMap<u64, String> {
-    let mut owners: BTreeMap<u64, String> = BTreeMap::new();
+fn owners(inodes: &BTreeSet<u64>) -> BTreeMap<u64, (String, Vec<String>)> {
+    let mut owners: BTreeMap<u64, (String, Vec<String>)> = BTreeMap::new();
     if inodes.is_empty() {
         return owners;
     }
@@ -206,7 +218,8 @@ fn owners(inodes: &BTreeSet<u64>) -> BTreeMap<u64, String> {
                     && inodes.contains(&inode)
                     && (process.pid() != 1 || !owners.contains_key(&inode))
                 {
-                    owners.insert(inode, name.trim_end().to_owned());
+                    let arguments = process.cmdline().unwrap_or_default();
+                    owners.insert(inode, (name.trim_end().to_owned(), arguments));
                 }
             }
         }

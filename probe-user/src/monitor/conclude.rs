@@ -29,6 +29,8 @@ pub struct Look<'a> {
     /// Series that fell by a change of the host.
     pub broken: &'a [Broken],
     pub own: Option<Own<'a>>,
+    /// Somebody looks closely.
+    pub advise: bool,
     pub platform: Platform,
     pub observer: Observer,
     pub nics: Vec<Nic>,
@@ -72,6 +74,9 @@ impl Look<'_> {
             profile: self.judging.profile,
             listeners: self.listeners,
             broken: self.broken,
+            sources: context.sources,
+            facts: self.facts,
+            advise: self.advise,
             own: self.own,
         };
         let findings = diagnose::everything(&scene, &self.observer);

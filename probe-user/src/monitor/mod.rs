@@ -6,6 +6,7 @@ pub mod conclude;
 mod history;
 pub mod nics;
 mod trace;
+mod waiting;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -55,6 +56,7 @@ use clock::Clock;
 use conclude::Look;
 use history::History;
 use nics::Names;
+use waiting::Waiting;
 
 /// Observations taken before the models run and losses are looked at.
 const BATCH: usize = 1024;
@@ -95,6 +97,8 @@ pub struct Monitor {
     _netlink: Netlink,
     watch: Watch,
     history: History,
+    waiting: Waiting,
+    advise: bool,
     links: Links,
     names: Names,
     judged: std::collections::BTreeSet<u32>,
@@ -165,12 +169,14 @@ impl Monitor {
         });
         let flows = settings.judging.flows();
         Ok(Self {
-            settings,
             observer,
             tracker,
             _netlink: netlink,
             watch,
             history,
+            advise: false,
+            waiting: Waiting::new(&settings.sources),
+            settings,
             links,
             names,
             judged,
@@ -189,6 +195,11 @@ impl Monitor {
             happened: Vec::new(),
             _instance: instance,
         })
+    }
+
+    /// Somebody looks closely: the report says what is hardly worth a word, too.
+    pub const fn advise(&mut self) {
+        self.advise = true;
     }
 
     /// The line that tells scripts to start traffic.
@@ -236,6 +247,9 @@ impl Monitor {
             let before_ns = now.saturating_sub(REMEMBERED_NS);
             self.observer.forget(before_ns)?;
             self.dropped.retain(|dropped| dropped.time_ns >= before_ns);
+        }
+        if self.waiting.is_due(now) {
+            self.waiting.look(now, self.platform()?.packets_out);
         }
         self.say(said).await;
         self.say_missing(said);
@@ -370,6 +384,9 @@ impl Monitor {
                 profile: self.settings.judging.profile,
                 listeners: &[],
                 broken: &[],
+                sources: &[],
+                facts: None,
+                advise: false,
                 own: None,
             };
             if !self.missing.contains(&index)
@@ -507,11 +524,13 @@ impl Monitor {
             Vec::new()
         });
         let platform = self.platform()?;
+        let waiting = self.waiting.unanswered(&facts, platform.packets_out).await;
         let (source, own, connecting) = self.own_traffic(&facts, platform).await;
         let own = Own {
             packets: platform,
             source: &source,
             connecting: &connecting,
+            waiting: &waiting,
             lookup: own.as_ref(),
             facts: Some(&facts),
         };
@@ -522,6 +541,7 @@ impl Monitor {
             facts: Some(&facts),
             listeners: &listeners,
             broken: &broken,
+            advise: self.advise,
             own: Some(own),
             platform,
             observer: self.observer_state()?,

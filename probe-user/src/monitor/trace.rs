@@ -34,7 +34,7 @@ pub(super) fn gather(
         nic: series.key.nic,
         half_open,
         drops: drops
-            .map(|(all, reasons)| of_series(series, all, reasons, name_of(facts, &name)))
+            .map(|(all, reasons)| of_series(series, attempt, all, reasons, name_of(facts, &name)))
             .unwrap_or_default(),
         drops_watched: drops.is_some(),
         rose,
@@ -53,23 +53,34 @@ fn name_of<'a>(facts: &'a Facts, name: &'a impl Fn(u32) -> String) -> impl Fn(u3
 /// What the kernel dropped of a series' packets, by way, reason and device.
 fn of_series(
     series: &Series,
+    attempt: &Attempt,
     all: &[Dropped],
     reasons: &Reasons,
     name: impl Fn(u32) -> String,
 ) -> Vec<Drops> {
-    let mut sums: BTreeMap<(bool, String, Option<String>), u64> = BTreeMap::new();
+    let mut sums: BTreeMap<(bool, String, Option<String>, Option<SocketAddr>), u64> = BTreeMap::new();
     let ends =
         [Some((series.key.local, series.key.local_port)), series.forwarded.map(|forwarded| forwarded.to)];
     for dropped in all {
         let local = (dropped.local, dropped.local_port);
-        if dropped.peer_id != series.key.peer_id || !ends.contains(&Some(local)) {
+        // One that was translated has the prober's end alone in common.
+        let same_prober = (dropped.peer, dropped.peer_port) == (attempt.tuple.peer, attempt.tuple.peer_port);
+        if dropped.peer_id != series.key.peer_id || !(ends.contains(&Some(local)) || same_prober) {
             continue;
         }
+        let probed = local == (series.key.local, series.key.local_port);
+        let translated = (!probed).then(|| SocketAddr::new(from_mapped(&local.0), local.1));
         let device = [dropped.device, dropped.ingress].into_iter().find(|device| *device != 0).map(&name);
-        let key = (dropped.way() == Way::FromProber, reasons.text(dropped.reason), device);
+        let key = (dropped.way() == Way::FromProber, reasons.text(dropped.reason), device, translated);
         *sums.entry(key).or_default() += 1;
     }
     sums.into_iter()
-        .map(|((from_prober, reason, device), count)| Drops { from_prober, reason, device, count })
+        .map(|((from_prober, reason, device, translated), count)| Drops {
+            from_prober,
+            reason,
+            device,
+            translated,
+            count,
+        })
         .collect()
 }

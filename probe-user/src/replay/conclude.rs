@@ -43,7 +43,14 @@ impl Engine<'_> {
         let source = self.settings.sources.iter().find(|source| source.is_exact());
         let source = source.map_or_else(|| "the sources".to_owned(), ToString::to_string);
         let platform = self.tally.platform;
-        let own = Own { packets: platform, source: &source, connecting: &[], lookup: None, facts: None };
+        let own = Own {
+            packets: platform,
+            source: &source,
+            connecting: &[],
+            waiting: &[],
+            lookup: None,
+            facts: None,
+        };
         let look = Look {
             context,
             judging: &self.settings.judging,
@@ -51,6 +58,7 @@ impl Engine<'_> {
             facts: None,
             listeners: &[],
             broken: &[],
+            advise: false,
             own: Some(own),
             platform,
             observer: self.observer(streams),

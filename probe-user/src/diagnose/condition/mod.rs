@@ -1,13 +1,19 @@
 //! Conditions: findings about a series, or about one that is missing, that no verdict tells. One file a condition.
 
+mod advice;
+mod duplicate_routes;
 mod flapping;
+mod forwarding;
 mod interval;
 mod latency;
+mod local_network;
 mod not_arriving;
 mod platform;
 mod proxied;
 mod rule_changed;
 mod shared_signal;
+mod single_connection;
+mod timestamps;
 
 use super::Case;
 use crate::{
@@ -19,6 +25,7 @@ use crate::{
     probe::Expected,
     profile::Profile,
     report::document::{Evidence, Finding, Platform, Severity},
+    source::Source,
 };
 
 /// What conditions are told by.
@@ -33,6 +40,11 @@ pub struct Scene<'a> {
     pub nics: &'a [String],
     /// Whose probes they are.
     pub profile: Profile,
+    pub sources: &'a [Source],
+    /// The host; `None` for a capture.
+    pub facts: Option<&'a Facts>,
+    /// Somebody looks closely: what is hardly worth a word is said, too.
+    pub advise: bool,
     /// Who listens on the probed ports; empty when nobody could tell.
     pub listeners: &'a [Listener],
     /// Series that fell by a change of addresses, rules or routes.
@@ -49,12 +61,15 @@ pub struct Own<'a> {
     pub source: &'a str,
     /// Connections that wait for an answer.
     pub connecting: &'a [Connecting],
+    /// Those that waited for long.
+    pub waiting: &'a [Waits],
     /// Which way such packets go.
     pub lookup: Option<&'a RouteLookup>,
     pub facts: Option<&'a Facts>,
 }
 
 pub use not_arriving::{missing, patience};
+pub use platform::{PLATFORM, Waits};
 pub use proxied::PassedOn;
 pub use rule_changed::{Broken, changed};
 
@@ -67,7 +82,12 @@ const CONDITIONS: &[fn(&Scene<'_>) -> Vec<Finding>] = &[
     latency::find,
     platform::find,
     shared_signal::find,
+    duplicate_routes::find,
+    local_network::find,
+    single_connection::find,
+    forwarding::find,
     interval::find,
+    timestamps::find,
 ];
 
 /// The findings of all conditions.
@@ -97,5 +117,7 @@ fn of(case: &Case<'_>, code: &str, severity: Severity, summary: String, evidence
     }
 }
 
+#[cfg(test)]
+mod host_tests;
 #[cfg(test)]
 mod tests;

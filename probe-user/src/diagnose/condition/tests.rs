@@ -26,16 +26,16 @@ fn view(state: LbState, threshold: u32) -> LbView {
     }
 }
 
-fn ok() -> Series {
+pub(super) fn ok() -> Series {
     let ok = series(Verdict::Ok, Reply::SynAck, &[(Verdict::Ok, 6)]);
     Series { lb_view: Some(view(LbState::Up, 1)), ..ok }
 }
 
-fn judged(count: u64) -> Failures {
+pub(super) fn judged(count: u64) -> Failures {
     Failures { failed: 0, ..all_failed(count) }
 }
 
-fn look(series: &Series, change: impl FnOnce(&mut Scene<'_>)) -> Vec<Finding> {
+pub(super) fn look(series: &Series, change: impl FnOnce(&mut Scene<'_>)) -> Vec<Finding> {
     let facts =
         Facts { sysctls: Sysctls { v4_forwarding: Some(false), ..Sysctls::default() }, ..Facts::default() };
     let cases = [Case { series, failures: judged(6), lookup: None, facts: Some(&facts), trace: None }];
@@ -46,6 +46,9 @@ fn look(series: &Series, change: impl FnOnce(&mut Scene<'_>)) -> Vec<Finding> {
         window_s: 30.0,
         nics: &nics,
         profile: Profile::AzureLb,
+        sources: &[],
+        facts: None,
+        advise: false,
         listeners: &[],
         broken: &[],
         own: None,
@@ -54,7 +57,7 @@ fn look(series: &Series, change: impl FnOnce(&mut Scene<'_>)) -> Vec<Finding> {
     find(&scene)
 }
 
-fn codes(findings: &[Finding]) -> Vec<&str> {
+pub(super) fn codes(findings: &[Finding]) -> Vec<&str> {
     findings.iter().map(|finding| finding.code.as_str()).collect()
 }
 
@@ -171,7 +174,8 @@ fn s60_platform_traffic_without_an_answer_is_a_warning_of_its_own() {
     let with = |packets_out, packets_in| {
         let packets = Platform { packets_out, packets_in };
         let connecting: &[Connecting] = Box::leak(Box::new(connecting));
-        let own = Own { packets, source: "168.63.129.16", connecting, lookup: None, facts: None };
+        let own =
+            Own { packets, source: "168.63.129.16", connecting, waiting: &[], lookup: None, facts: None };
         look(&ok(), |scene| scene.own = Some(own)).into_iter().find(|finding| finding.code == "PLATFORM")
     };
     assert!(with(0, 0).is_none() && with(1, 0).is_none() && with(9, 1).is_none());
