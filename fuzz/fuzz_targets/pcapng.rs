@@ -35,7 +35,11 @@ fn blocks(order: Order, mut rest: &[u8]) -> std::io::Result<Vec<u8>> {
         rest = more;
         match kind % 8 {
             0 => writer.section(if kind & 8 == 0 { Order::Little } else { Order::Big })?,
-            1 => writer.interface([1, 101, 113, 276][usize::from(kind >> 3) % 4], 0, &[(2, body), (9, &[*kind])])?,
+            1 => writer.interface(
+                [1, 101, 113, 276][usize::from(kind >> 3) % 4],
+                0,
+                &[(2, body), (9, &[*kind])],
+            )?,
             2 => writer.packet(u32::from(kind >> 5), 1 << 60, body, body.len(), Some(u32::from(*kind)))?,
             3 => writer.simple(body, body.len())?,
             4 => writer.obsolete(0, 1 << 60, body, body.len(), None)?,
