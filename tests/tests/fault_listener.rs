@@ -111,7 +111,7 @@ fn a_rule_rejects_what_nobody_serves() {
 #[test]
 fn the_accept_queue_is_full() {
     let topology = routed(&Plan::default());
-    let _deaf = topology.deaf(0, PORT, 2).expect("a listener");
+    let deaf = topology.deaf(0, PORT, 2).expect("a listener");
     let _other = topology.listen_at(1, PORT, Serve::Hold).expect("a listener");
     let probers = probe(&topology, &[(0, PORT), (1, PORT)]);
     until("the queue is full", || probers[0].answered() == 3);

@@ -38,6 +38,7 @@ use crate::{
     fix::PolicyFix,
     host::{
         self, Facts,
+        imds::{Imds, Service},
         links::Links,
         lookup::{Query, RouteLookup},
         netlink::Netlink,
@@ -84,6 +85,8 @@ pub struct Settings {
     pub sizes: Sizes,
     pub kernel_log: bool,
     pub drop_reasons: DropReasons,
+    /// Azure's instance metadata service; `None` asks nobody.
+    pub imds: Option<Service>,
     /// By what rules probes are judged, and which must come.
     pub judging: Judging,
     /// The binary that can clean up after this process's death on the clsact path.
@@ -125,6 +128,8 @@ pub struct Monitor {
     dropped: Vec<Dropped>,
     /// The host's counters when the look began.
     counters_before: crate::host::counters::Counters,
+    /// What the metadata service says, once it has.
+    imds: Option<tokio::task::JoinHandle<Imds>>,
     happened: Vec<probe::Event>,
     // Last, so that the lock is free only when everything is detached.
     _instance: Instance,
@@ -170,6 +175,7 @@ impl Monitor {
             ..probe::Config::default()
         });
         let flows = settings.judging.flows();
+        let settings_imds = settings.imds;
         Ok(Self {
             observer,
             tracker,
@@ -194,6 +200,7 @@ impl Monitor {
             batch: Vec::with_capacity(BATCH),
             dropped: Vec::new(),
             counters_before: crate::host::counters::Counters::read().unwrap_or_default(),
+            imds: settings_imds.map(|service| tokio::spawn(async move { service.ask().await })),
             happened: Vec::new(),
             _instance: instance,
         })
@@ -507,7 +514,11 @@ impl Monitor {
         self.pump()?;
         self.tracker.finish(now, &mut self.happened);
         self.happened.clear();
-        let facts = Facts::read().await.context("cannot read the host's network configuration")?;
+        let mut facts = Facts::read().await.context("cannot read the host's network configuration")?;
+        if let Some(asked) = self.imds.take() {
+            // It gives up by itself within a second.
+            facts.imds = asked.await.unwrap_or_default();
+        }
         self.history.learn(facts.clone());
         self.history.explain(self.tracker.series(), &self.names);
         let broken: Vec<Broken> =

@@ -50,7 +50,7 @@ struct Ways {
 }
 
 /// What would happen on each NIC and to each of its global addresses, those that were probed left out.
-pub async fn predict(
+pub(crate) async fn predict(
     facts: &Facts,
     nics: &BTreeSet<u32>,
     sources: &[Source],
