@@ -49,10 +49,6 @@ impl<'a> Fault<'a> {
     pub fn shows(self, shows: &'a [&'a str]) -> Self {
         Self { shows, ..self }
     }
-
-    pub fn verdict(self, verdict: Verdict) -> Self {
-        Self { verdict, ..self }
-    }
 }
 
 /// A prober of any address behind a NIC.

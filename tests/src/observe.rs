@@ -72,6 +72,7 @@ pub fn settings(topology: &Topology) -> Settings {
         sizes: Sizes::default(),
         kernel_log: false,
         drop_reasons: DropReasons::On,
+        imds: None,
         judging: Judging::default(),
         guardian: Some(crate::process::binary()),
     }

@@ -383,7 +383,7 @@ fn tracepoints(pid: u32) -> Vec<(String, u32)> {
 #[test]
 fn a_killed_process_leaves_no_tracepoint_and_a_flag_attaches_none() {
     let topology = Topology::two_armed().expect("a topology");
-    let without = Process::start(&topology.nva, &["run", "--no-drop-reasons"]);
+    let without = Process::start(&topology.nva, &["run", "--drop-reasons=false"]);
     assert_eq!(tracepoints(without.child.id()), []);
     drop(without);
     let with = Process::start(&topology.nva, &["run"]);

@@ -111,13 +111,14 @@ fn a_rule_rejects_what_nobody_serves() {
 #[test]
 fn the_accept_queue_is_full() {
     let topology = routed(&Plan::default());
-    let _deaf = topology.deaf(0, PORT, 2).expect("a listener");
+    let deaf = topology.deaf(0, PORT, 2).expect("a listener");
     let _other = topology.listen_at(1, PORT, Serve::Hold).expect("a listener");
     let probers = probe(&topology, &[(0, PORT), (1, PORT)]);
     until("the queue is full", || probers[0].answered() == 3);
     let seen = look(&topology);
-    let fault =
-        silent("eth0", PORT, "accept-queue-full").shows(&["10.4.2.101:8008", "backlog", "ListenOverflows"]);
+    let address = deaf.address().expect("it listens").to_string();
+    let shows = [address.as_str(), "backlog", "ListenOverflows"];
+    let fault = silent("eth0", PORT, "accept-queue-full").shows(&shows);
     seen.assert_faults(&[fault], &[("eth1", PORT)], &[]);
 }
 

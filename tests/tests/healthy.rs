@@ -41,8 +41,8 @@ fn rules(topology: &Topology, rule: impl Fn(usize) -> Rule + Sync) {
     topology.nva.netlink(add).expect("policy routing");
 }
 
-fn from(topology: &Topology, nic: usize) -> Option<IpNet> {
-    Some(IpNet::from(IpAddr::V4(topology.nics[nic].address)))
+fn from(topology: &Topology, nic: usize) -> IpNet {
+    IpNet::from(IpAddr::V4(topology.nics[nic].address))
 }
 
 /// A TCP prober on every NIC, and all is well.
@@ -57,7 +57,7 @@ fn assert_all_healthy(topology: &Topology) {
 fn rules_by_from() {
     let (topology, _listener) = built(&Plan { rp_filter: 1, ..Plan::default() });
     topology.route(&topology.default_route(0)).expect("a route");
-    rules(&topology, |nic| Rule { from: from(&topology, nic), ..Rule::default() });
+    rules(&topology, |nic| Rule { from: Some(from(&topology, nic)), ..Rule::default() });
     assert_all_healthy(&topology);
 }
 
@@ -159,7 +159,7 @@ fn three_nics_with_strict_reverse_path_filter() {
 fn two_nics_in_one_subnet() {
     let (topology, _listener) = built(&Plan { same_subnet: true, ..Plan::default() });
     topology.primary_route().expect("a route");
-    rules(&topology, |nic| Rule { from: from(&topology, nic), ..Rule::default() });
+    rules(&topology, |nic| Rule { from: Some(from(&topology, nic)), ..Rule::default() });
     assert_all_healthy(&topology);
 }
 
@@ -356,7 +356,7 @@ fn idle_rules_and_routes() {
             priority: Some(10),
             ..Rule::default()
         },
-        Rule { from: from(&topology, 1), table: 98, priority: Some(20), ..Rule::default() },
+        Rule { from: Some(from(&topology, 1)), table: 98, priority: Some(20), ..Rule::default() },
         Rule { iif: Some("eth1".to_owned()), table: MAIN, priority: Some(30), ..Rule::default() },
         Rule { fwmark: Some(7), table: 97, priority: Some(40), ..Rule::default() },
     ];

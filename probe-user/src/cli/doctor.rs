@@ -6,8 +6,8 @@ use anyhow::Context;
 
 use super::{observe, output, signals::Stop};
 use crate::{
-    monitor::{Monitor, boot_ns},
-    report::{json, text},
+    monitor::{self, Monitor, boot_ns},
+    report::{document::Report, json, text},
 };
 
 #[derive(Debug, clap::Args)]
@@ -19,6 +19,12 @@ pub(super) struct Args {
     #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = observe::duration)]
     window: Duration,
 
+    /// Observe nothing: say what the configuration would do to probes and their replies
+    ///
+    /// Needs no privileges. The exit status is 1 when a probe would fail.
+    #[arg(long)]
+    no_observe: bool,
+
     /// Print the report as one JSON document
     #[arg(long)]
     json: bool,
@@ -27,6 +33,12 @@ pub(super) struct Args {
 pub(super) async fn run(args: Args) -> anyhow::Result<u8> {
     let (settings, note) = args.observe.settings()?;
     observe::start_logging(settings.kernel_log);
+    if args.no_observe {
+        let report = monitor::unobserved::look(&settings).await?;
+        print(&report, args.json)?;
+        let fails = report.predictions.iter().any(|prediction| prediction.fails);
+        return Ok(if fails || report.has_error() { super::FOUND } else { super::OK });
+    }
     let mut stop = Stop::listen().context("cannot listen for signals")?;
     let mut monitor = Monitor::start(settings).await?;
     monitor.advise();
@@ -46,11 +58,15 @@ pub(super) async fn run(args: Args) -> anyhow::Result<u8> {
     }
     let report = monitor.finish().await?;
     monitor.close().await;
-    let text = if args.json {
-        json::document(&report)?
-    } else {
-        text::report(&report, text::Style { colour: output::colour(), width: output::width() })
-    };
-    output::print(&text)?;
+    print(&report, args.json)?;
     Ok(if report.has_error() { super::FOUND } else { super::OK })
+}
+
+fn print(report: &Report, json: bool) -> anyhow::Result<()> {
+    let text = if json {
+        json::document(report)?
+    } else {
+        text::report(report, text::Style { colour: output::colour(), width: output::width() })
+    };
+    Ok(output::print(&text)?)
 }

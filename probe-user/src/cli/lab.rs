@@ -152,6 +152,7 @@ fn look(args: &Args, lab: &Lab) -> anyhow::Result<(Report, Vec<PolicyFix>)> {
         sizes: Sizes::default(),
         kernel_log: false,
         drop_reasons: DropReasons::On,
+        imds: None,
         judging: Judging::default(),
         guardian: Some(
             std::env::current_exe().context("cannot find the path of the nvaprobe binary itself")?,

@@ -11,7 +11,8 @@ use crate::{
         load::Sizes,
         mode::{IngressChoice, TcChoice},
     },
-    config::{Choice, Config, FlowMode, HealMode, NicName, RingSize, load},
+    config::{Choice, Config, FlowMode, HealMode, Metadata, NicName, RingSize, load},
+    host::imds::Service,
     monitor,
 };
 
@@ -50,10 +51,13 @@ pub(super) struct Observation {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     kernel_log: Option<bool>,
 
-    // Hidden as long as it has no key in the configuration: every flag that is shown has one.
-    /// Do not ask the kernel why it drops packets of probes: asking costs a look at every packet that it drops
-    #[arg(long, hide = true)]
-    no_drop_reasons: bool,
+    /// Ask the kernel why it drops packets of probes: a look at every packet that it drops [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    drop_reasons: Option<bool>,
+
+    /// Where Azure's instance metadata service is asked about load balancers, or off [default: http://169.254.169.254]
+    #[arg(long, value_name = "off|URL")]
+    imds: Option<Metadata>,
 }
 
 impl Observation {
@@ -66,6 +70,8 @@ impl Observation {
             flows: self.flows.map(Choice),
             heal: self.heal.map(Choice),
             kernel_log: self.kernel_log,
+            drop_reasons: self.drop_reasons,
+            imds: self.imds.clone(),
             ..Config::default()
         })
     }
@@ -85,7 +91,8 @@ impl Observation {
             tc: config.tc.unwrap_or_default().0,
             sizes: Sizes { ring: config.ring.map_or(sizes.ring, |ring| ring.0), ..sizes },
             kernel_log: config.kernel_log.unwrap_or(false),
-            drop_reasons: if self.no_drop_reasons { DropReasons::Off } else { DropReasons::On },
+            drop_reasons: if config.drop_reasons == Some(false) { DropReasons::Off } else { DropReasons::On },
+            imds: config.imds.as_ref().map_or_else(|| Some(Service::default()), Metadata::service),
             nics: config.nics.into_iter().map(|nic| nic.0).collect(),
             guardian: Some(
                 std::env::current_exe().context("cannot find the path of the nvaprobe binary itself")?,

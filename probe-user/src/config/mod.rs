@@ -7,6 +7,7 @@ mod check;
 mod expect;
 mod judging;
 pub mod load;
+mod metadata;
 mod names;
 mod overlay;
 mod problem;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 pub use check::Clash;
 pub use expect::Expect;
 pub use judging::Judging;
+pub use metadata::Metadata;
 pub use names::{NicName, SourceNet, StatusRange, TagName};
 pub use overlay::flag;
 pub use problem::{Errors, Problem};
@@ -80,6 +82,14 @@ pub struct Config {
     /// Log the BPF programs' slow paths to standard error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_log: Option<bool>,
+
+    /// Ask the kernel why it drops packets of probes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drop_reasons: Option<bool>,
+
+    /// Where Azure's instance metadata service is asked about load balancers; `off` asks nobody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imds: Option<Metadata>,
 
     /// Which packets of flows are followed.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -20,6 +20,8 @@ impl Config {
             tc: flags.tc.or(self.tc),
             ring: flags.ring.or(self.ring),
             kernel_log: flags.kernel_log.or(self.kernel_log),
+            drop_reasons: flags.drop_reasons.or(self.drop_reasons),
+            imds: flags.imds.or(self.imds),
             flows: flags.flows.or(self.flows),
             heal: flags.heal.or(self.heal),
             interval: flags.interval.or(self.interval),

@@ -102,6 +102,8 @@ fn valid() -> impl Strategy<Value = Config> {
             tc: live.1,
             ring: live.2,
             kernel_log: modes.0,
+            drop_reasons: modes.0.map(|on| !on),
+            imds: modes.0.and_then(|off| if off { "off" } else { "http://10.0.0.1:8080" }.parse().ok()),
             flows: modes.1,
             heal: modes.2,
             pool: modes.3,

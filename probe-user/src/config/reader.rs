@@ -37,6 +37,8 @@ pub(super) fn read(text: &str) -> (Config, Document<'_>, Vec<Problem>) {
         tc: table.value("tc"),
         ring: table.value("ring"),
         kernel_log: table.value("kernel_log"),
+        drop_reasons: table.value("drop_reasons"),
+        imds: table.value("imds"),
         flows: table.value("flows"),
         heal: table.value("heal"),
         interval: table.value("interval"),

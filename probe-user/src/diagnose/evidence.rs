@@ -74,7 +74,7 @@ pub(super) fn lookup(case: &Case<'_>) -> Vec<Evidence> {
 }
 
 /// The rule and the route of a look-up.
-pub(super) fn way(lookup: &RouteLookup, facts: Option<&Facts>) -> Vec<Evidence> {
+pub(crate) fn way(lookup: &RouteLookup, facts: Option<&Facts>) -> Vec<Evidence> {
     let names = facts.map(|facts| facts.tables.clone()).unwrap_or_default();
     let mut evidence = match &lookup.rule {
         Choice::Rule(rule) => vec![of("rule", rule.text(&names))],

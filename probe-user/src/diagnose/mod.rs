@@ -26,6 +26,7 @@ mod unknown;
 mod xfrm;
 
 use condition::Scene;
+pub(crate) use evidence::way;
 use trace::Trace;
 
 use crate::{

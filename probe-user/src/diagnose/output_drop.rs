@@ -4,14 +4,13 @@
 use super::{Case, Explanation, evidence, trace};
 use crate::{
     fix,
-    host::firewall::{CtState, Outcome, Place},
+    host::firewall::{CtState, Place},
     report::document::Verdict,
 };
 
 const BY_FILTER: [&str; 3] = ["NETFILTER_DROP", "BPF_CGROUP_EGRESS", "TC_EGRESS"];
-/// What conntrack may make of a SYN-ACK: usually part of a known connection; something else when the SYN was not tracked.
-const STATES: [(CtState, &str); 3] =
-    [(CtState::Established, ""), (CtState::Untracked, "untracked"), (CtState::Invalid, "invalid")];
+/// What conntrack may make of a SYN-ACK: what follows from the way of its SYN, else what the kernel's word shows.
+const STATES: [Option<CtState>; 3] = [None, Some(CtState::Invalid), Some(CtState::Untracked)];
 
 pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> {
     let (trace, facts) = trace::of(case)?;
@@ -21,20 +20,19 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
         return None;
     }
     let device = case.lookup.and_then(|lookup| lookup.chosen()).map(|chosen| chosen.hop.device.as_str())?;
-    let mut found: Option<(Place, &str)> = None;
+    let mut found: Option<(Place, Option<CtState>)> = None;
     let mut unsure = Vec::new();
-    for (state, word) in STATES {
-        let verdicts = trace::outbound(facts, trace, device, state);
-        let place = verdicts.iter().find_map(|verdict| match &verdict.outcome {
-            Outcome::Drops(place) | Outcome::Rejects(place) => Some(place.clone()),
-            _ => None,
-        });
-        if word.is_empty() {
+    for state in STATES {
+        // A state that does not follow is believed only when the kernel says that the reply was dropped.
+        if state.is_some() && dropped.is_none() {
+            break;
+        }
+        let (verdicts, state_of_reply) = trace::outbound(facts, trace, device, state);
+        if state.is_none() {
             unsure = trace::may_stop(&verdicts);
         }
-        // An unusual state is believed only when the kernel says that it was dropped.
-        if let Some(place) = place.filter(|_| word.is_empty() || dropped.is_some()) {
-            found = Some((place, word));
+        if let Some(place) = verdicts.iter().find_map(|verdict| verdict.stops()) {
+            found = Some((place.clone(), state_of_reply));
             break;
         }
     }
@@ -42,9 +40,10 @@ pub(super) fn explain(case: &Case<'_>, verdict: Verdict) -> Option<Explanation> 
         return None;
     }
     let mut evidence = Vec::new();
-    if let Some((place, word)) = &found {
+    if let Some((place, state)) = &found {
         evidence.push(evidence::of("rule", place.text()));
-        if !word.is_empty() {
+        if let Some(state @ (CtState::Invalid | CtState::Untracked)) = state {
+            let word = if *state == CtState::Invalid { "invalid" } else { "untracked" };
             evidence.push(evidence::of(
                 "conntrack",
                 format!("the rule meets it as {word}: the probe itself is not tracked, look for notrack"),

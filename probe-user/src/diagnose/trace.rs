@@ -107,35 +107,36 @@ pub(super) fn listener_text(facts: &Facts, listener: &Listener) -> String {
 
 /// What the packet filter would do with the probe's SYN up to the socket.
 pub(super) fn inbound(facts: &Facts, trace: &Trace) -> Vec<Verdict> {
-    let device = Device { index: trace.nic, name: facts.links.name(trace.nic) };
-    [Hook::Ingress, Hook::Prerouting, Hook::Input]
-        .into_iter()
-        .flat_map(|hook| {
-            let mut packet = Packet::syn(hook, device.clone(), trace.peer, trace.local);
-            packet.to_local = Some(true);
-            firewall::blocking(&facts.firewall, &packet)
-        })
-        .collect()
+    arrive(facts, trace).0
 }
 
-/// What it would do with the reply, by the device that the route names, in this conntrack state.
-pub(super) fn outbound(facts: &Facts, trace: &Trace, device: &str, state: CtState) -> Vec<Verdict> {
+fn arrive(facts: &Facts, trace: &Trace) -> (Vec<Verdict>, Packet) {
+    let device = Device { index: trace.nic, name: facts.links.name(trace.nic) };
+    let mut syn = Packet::syn(Hook::Ingress, device, trace.peer, trace.local);
+    syn.to_local = Some(true);
+    firewall::passing(&facts.firewall, &syn, &[Hook::Ingress, Hook::Prerouting, Hook::Input])
+}
+
+/// What it would do with the reply, by the device that the route names, and what conntrack makes of the reply: what follows
+/// from the SYN's way in, or `state`.
+pub(super) fn outbound(
+    facts: &Facts,
+    trace: &Trace,
+    device: &str,
+    state: Option<CtState>,
+) -> (Vec<Verdict>, Option<CtState>) {
     let index = facts.links.by_name(device).map_or(0, |link| link.index);
-    let owner = listeners(facts, trace)
+    let device = Device { index, name: device.to_owned() };
+    let mut reply = arrive(facts, trace).1.answer(Hook::Output, device);
+    reply.ct_state = state.or(reply.ct_state);
+    // The SYN-ACK carries its listener's owner.
+    reply.owner = listeners(facts, trace)
         .into_iter()
         .find(|listener| reach(facts, trace, listener) == Reach::Yes)
         .and_then(|listener| listener.detail)
         .map_or(Owner::Unknown, |detail| Owner::User(detail.uid));
-    [Hook::Output, Hook::Postrouting, Hook::Egress]
-        .into_iter()
-        .flat_map(|hook| {
-            let device = Device { index, name: device.to_owned() };
-            let mut packet = Packet::syn_ack(hook, device, trace.local, trace.peer);
-            packet.ct_state = Some(state);
-            packet.owner = owner;
-            firewall::blocking(&facts.firewall, &packet)
-        })
-        .collect()
+    let hooks = [Hook::Output, Hook::Postrouting, Hook::Egress];
+    (firewall::passing(&facts.firewall, &reply, &hooks).0, reply.ct_state)
 }
 
 /// Places that may stop it, where something is not understood.

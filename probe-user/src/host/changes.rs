@@ -196,14 +196,14 @@ fn decides(item: &Item, packet: &Packet<'_>, facts: &Facts) -> bool {
         Item::Route(route) if route.kind == RouteKind::Local => {
             packet.from.is_some_and(|from| route.destination.contains(&from))
         }
-        Item::Route(route) => way(packet, facts).any(|(_, chosen)| chosen == Some(route)),
-        Item::Rule(rule) => way(packet, facts).any(|(asked, _)| asked == rule),
+        Item::Route(route) => candidates(packet, facts).any(|(_, chosen)| chosen == Some(route)),
+        Item::Rule(rule) => candidates(packet, facts).any(|(asked, _)| asked == rule),
     }
 }
 
 /// The rules that may decide about a packet, with the route that each leads to, up to the first that surely does. A mark, a
 /// bound socket or its user may make a rule fit that else does not.
-fn way<'a>(
+pub fn candidates<'a>(
     packet: &Packet<'a>,
     facts: &'a Facts,
 ) -> impl Iterator<Item = (&'a Rule, Option<&'a Route>)> + use<'a> {

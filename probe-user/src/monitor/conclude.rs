@@ -92,6 +92,7 @@ impl Look<'_> {
             flows: Vec::new(),
             ha_ports: Vec::new(),
             platform: self.platform,
+            predictions: Vec::new(),
         };
         (report, plans)
     }

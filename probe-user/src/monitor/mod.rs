@@ -6,6 +6,7 @@ pub mod conclude;
 mod history;
 pub mod nics;
 mod trace;
+pub mod unobserved;
 mod waiting;
 
 use std::{path::PathBuf, time::Duration};
@@ -37,12 +38,14 @@ use crate::{
     fix::PolicyFix,
     host::{
         self, Facts,
+        imds::{Imds, Service},
         links::Links,
         lookup::{Query, RouteLookup},
         netlink::Netlink,
         sockets::Connecting,
         watch::Watch,
     },
+    predict::predict,
     probe::{self, Series, Tracker},
     report::{
         document::{Finding, Nic, ObserverState, Platform, Reason, Report, Verdict},
@@ -82,6 +85,8 @@ pub struct Settings {
     pub sizes: Sizes,
     pub kernel_log: bool,
     pub drop_reasons: DropReasons,
+    /// Azure's instance metadata service; `None` asks nobody.
+    pub imds: Option<Service>,
     /// By what rules probes are judged, and which must come.
     pub judging: Judging,
     /// The binary that can clean up after this process's death on the clsact path.
@@ -123,6 +128,8 @@ pub struct Monitor {
     dropped: Vec<Dropped>,
     /// The host's counters when the look began.
     counters_before: crate::host::counters::Counters,
+    /// What the metadata service says, once it has.
+    imds: Option<tokio::task::JoinHandle<Imds>>,
     happened: Vec<probe::Event>,
     // Last, so that the lock is free only when everything is detached.
     _instance: Instance,
@@ -168,6 +175,7 @@ impl Monitor {
             ..probe::Config::default()
         });
         let flows = settings.judging.flows();
+        let settings_imds = settings.imds;
         Ok(Self {
             observer,
             tracker,
@@ -192,6 +200,7 @@ impl Monitor {
             batch: Vec::with_capacity(BATCH),
             dropped: Vec::new(),
             counters_before: crate::host::counters::Counters::read().unwrap_or_default(),
+            imds: settings_imds.map(|service| tokio::spawn(async move { service.ask().await })),
             happened: Vec::new(),
             _instance: instance,
         })
@@ -505,7 +514,11 @@ impl Monitor {
         self.pump()?;
         self.tracker.finish(now, &mut self.happened);
         self.happened.clear();
-        let facts = Facts::read().await.context("cannot read the host's network configuration")?;
+        let mut facts = Facts::read().await.context("cannot read the host's network configuration")?;
+        if let Some(asked) = self.imds.take() {
+            // It gives up by itself within a second.
+            facts.imds = asked.await.unwrap_or_default();
+        }
         self.history.learn(facts.clone());
         self.history.explain(self.tracker.series(), &self.names);
         let broken: Vec<Broken> =
@@ -549,7 +562,15 @@ impl Monitor {
             from_ns: self.started_ns,
             to_ns: now,
         };
-        let (report, plans) = look.conclude();
+        let (mut report, plans) = look.conclude();
+        if self.advise {
+            let probed = |nic: &str, address: std::net::IpAddr| {
+                let address = address.to_string();
+                report.probes.iter().any(|series| series.nic == nic && series.target == address)
+            };
+            let (sources, expected) = (&self.settings.sources, &self.settings.judging.expected);
+            report.predictions = predict(&facts, &self.judged, sources, expected, probed).await;
+        }
         self.plans = plans;
         Ok(report)
     }

@@ -264,9 +264,9 @@ impl Series {
     /// was decided.
     pub fn fell(&self) -> Option<(u64, u64)> {
         let outcomes = || self.history.iter().map(|(_, outcome)| outcome);
-        let pairs = outcomes().zip(outcomes().skip(1));
-        let falls = pairs.filter(|(a, b)| a.verdict == Verdict::Ok && b.verdict != Verdict::Ok);
-        falls.last().map(|(last, first)| (last.began_ns, first.decided_ns))
+        let mut pairs = outcomes().rev().skip(1).zip(outcomes().rev());
+        let fall = pairs.find(|(a, b)| a.verdict == Verdict::Ok && b.verdict != Verdict::Ok);
+        fall.map(|(last, first)| (last.began_ns, first.decided_ns))
     }
 
     /// The failing verdict to explain: the latest failure's.

@@ -21,6 +21,9 @@ pub struct Report {
     pub flows: Vec<Flows>,
     pub ha_ports: Vec<HaPorts>,
     pub platform: Platform,
+    /// What would happen to probes where none was seen.
+    #[serde(default)]
+    pub predictions: Vec<Prediction>,
 }
 
 /// The time looked at, RFC 3339.
@@ -47,6 +50,9 @@ pub enum ObserverState {
     Complete,
     Degraded,
 }
+
+/// Code of the reason of a look that was to observe nothing.
+pub const NOT_OBSERVED: &str = "not-observed";
 
 /// One reason for a degraded observer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -316,6 +322,46 @@ pub struct HaPort {
 pub struct Platform {
     pub packets_out: u64,
     pub packets_in: u64,
+}
+
+/// What would happen to a probe and its reply, by the host's configuration as it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Prediction {
+    pub nic: String,
+    /// The address that would be probed.
+    pub address: String,
+    /// The expected port; null when none is configured for this NIC.
+    pub port: Option<u16>,
+    pub source: String,
+    /// The NIC that a reply would leave by; null when none would leave, or it is not known.
+    pub out_nic: Option<String>,
+    pub rp_filter: RpFilter,
+    /// Who would hear the probe; null without a port.
+    pub listener: Option<Hearing>,
+    /// The load balancer would get no reply, or a refusal.
+    pub fails: bool,
+    pub text: String,
+    pub evidence: Vec<Evidence>,
+}
+
+/// What the reverse-path filter would do with a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RpFilter {
+    Pass,
+    Drop,
+    Unknown,
+}
+
+/// Whether a listener would hear a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Hearing {
+    Hears,
+    /// What listens on the port is bound to another address or device.
+    Elsewhere,
+    None,
+    Unknown,
 }
 
 impl Report {

@@ -3,7 +3,7 @@
 use super::Scene;
 use crate::{
     diagnose::evidence,
-    probe::Expected,
+    probe::{Expected, Rules, rules::Role},
     profile::Profile,
     report::document::{Finding, Protocol, Severity},
 };
@@ -12,7 +12,60 @@ use crate::{
 const DEFAULT_WINDOW_S: f64 = 15.0;
 
 pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
-    scene.expected.iter().filter_map(|expected| missing(scene, expected)).collect()
+    let configured = scene.expected.iter().filter_map(|expected| missing(scene, expected));
+    configured.chain(by_metadata(scene)).collect()
+}
+
+/// NICs that a load balancer's rule leads to, as Azure's instance metadata says, and that nobody probes. An inbound NAT
+/// rule looks the same and is never probed, so this is a warning.
+fn by_metadata(scene: &Scene<'_>) -> Vec<Finding> {
+    let Some(facts) = scene.own.and_then(|own| own.facts) else { return Vec::new() };
+    if scene.profile != Profile::AzureLb || scene.window_s < 2.0 * DEFAULT_WINDOW_S {
+        return Vec::new();
+    }
+    let quiet = scene.nics.iter().filter(|nic| {
+        scene.cases.iter().all(|case| case.series.nic != **nic)
+            && scene.expected.iter().all(|expected| expected.nic != **nic)
+    });
+    quiet
+        .filter_map(|nic| {
+            let rules = facts.imds.inbound(facts, facts.links.by_name(nic)?.index)?;
+            let first = rules.first()?;
+            let mut evidence: Vec<_> =
+                rules.iter().map(|rule| evidence::of("imds", format!("inbound rule {rule}"))).collect();
+            evidence.push(evidence::of(
+                "packets",
+                format!("no SYN of a probe entered {nic} in {:.0} s", scene.window_s),
+            ));
+            evidence.push(evidence::of("candidate", "an inbound NAT rule, which needs no probe"));
+            let expected = Expected {
+                nic: nic.clone(),
+                port: first.backend_port.unwrap_or(0),
+                protocol: None,
+                role: Role::Active,
+                rules: Rules::default(),
+            };
+            evidence.extend(
+                candidates(scene, &expected).into_iter().map(|text| evidence::of("candidate", text)),
+            );
+            Some(Finding {
+                code: "NOT_ARRIVING".to_owned(),
+                cause: "not-arriving".to_owned(),
+                severity: Severity::Warning,
+                nic: Some(nic.clone()),
+                out_nic: None,
+                target: None,
+                port: None,
+                intermittent: false,
+                summary: format!(
+                    "Azure's metadata has load-balancer rules for {nic}, and no probe arrives there: nothing on this host can \
+                     be the reason."
+                ),
+                evidence,
+                fixes: Vec::new(),
+            })
+        })
+        .collect()
 }
 
 /// Seconds without a SYN that tell: two of its intervals.

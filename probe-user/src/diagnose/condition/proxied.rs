@@ -53,7 +53,7 @@ fn summary(case: &Case<'_>, passed_on: &PassedOn, metadata: bool) -> String {
              host forwards, and says nothing about what the host serves."
         );
     }
-    let same = (to.to_string() == place).then_some(" as it came").unwrap_or_default();
+    let same = if to.to_string() == place { " as it came" } else { "" };
     let fate = if passed_on.withheld {
         "; its answers come back from there and never leave for the prober"
     } else if passed_on.returned == 0 {

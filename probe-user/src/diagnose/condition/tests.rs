@@ -6,7 +6,11 @@ use crate::{
         Failures,
         tests::{all_failed, series},
     },
-    host::{Facts, sysctls::Sysctls},
+    host::{
+        Facts,
+        imds::{Imds, InboundRule, LoadBalancer},
+        sysctls::Sysctls,
+    },
     probe::{Rules, rules::Role},
     report::document::{Latency, LbState, LbView, Protocol, Reply, Series, Verdict},
 };
@@ -182,4 +186,43 @@ fn s60_platform_traffic_without_an_answer_is_a_warning_of_its_own() {
     let found = with(3, 0).expect("nothing came back");
     assert_eq!(found.severity, Severity::Warning);
     assert!(found.evidence.iter().any(|e| e.kind == "socket" && e.text.starts_with("10.4.3.101:50000")));
+}
+
+#[test]
+fn a_rule_of_the_metadata_service_without_a_probe_is_a_warning() {
+    let mut facts = crate::host::fixture::t2();
+    let rule = InboundRule {
+        frontend: "10.4.3.200".parse().ok(),
+        protocol: Some("tcp".to_owned()),
+        frontend_port: Some(443),
+        backend_port: Some(8443),
+        private_address: "10.4.3.101".parse().expect("valid"),
+    };
+    let balancer = LoadBalancer { inbound: vec![rule], ..LoadBalancer::default() };
+    facts.imds = Imds { load_balancer: Ok(balancer), ..Imds::default() };
+    let facts: &Facts = Box::leak(Box::new(facts));
+    let own = Own {
+        packets: Platform::default(),
+        source: "168.63.129.16",
+        connecting: &[],
+        lookup: None,
+        waiting: &[],
+        facts: Some(facts),
+    };
+    let found = |nic: &str, window_s: f64| {
+        let one = Series { nic: nic.to_owned(), ..ok() };
+        look(&one, |scene| {
+            scene.own = Some(own);
+            scene.window_s = window_s;
+        })
+        .into_iter()
+        .find(|finding| finding.code == "NOT_ARRIVING")
+    };
+    let finding = found("eth0", 30.0).expect("eth1 has a rule and no probe");
+    assert_eq!((finding.severity, finding.nic.as_deref()), (Severity::Warning, Some("eth1")));
+    assert!(
+        finding.evidence.iter().any(|e| e.kind == "imds" && e.text.contains("10.4.3.101 8443")),
+        "{finding:#?}"
+    );
+    assert!(found("eth1", 30.0).is_none() && found("eth0", 29.0).is_none());
 }

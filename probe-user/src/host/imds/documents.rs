@@ -19,6 +19,25 @@ pub struct InboundRule {
     pub private_address: IpAddr,
 }
 
+impl std::fmt::Display for InboundRule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let port = |port: Option<u16>| match port {
+            None => "?".to_owned(),
+            Some(0) => "every port".to_owned(),
+            Some(port) => port.to_string(),
+        };
+        let frontend = self.frontend.map_or_else(|| "?".to_owned(), |address| address.to_string());
+        let protocol = self.protocol.as_deref().unwrap_or("?");
+        write!(
+            f,
+            "{frontend} {protocol} {} to {} {}",
+            port(self.frontend_port),
+            self.private_address,
+            port(self.backend_port)
+        )
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadBalancer {
     pub inbound: Vec<InboundRule>,

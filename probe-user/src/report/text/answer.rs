@@ -2,9 +2,9 @@
 
 use std::fmt::Write; // to a String it cannot fail
 
-use super::{Style, headline, lb, observer};
+use super::{Style, headline, lb, observer, predicted};
 use crate::report::{
-    document::{Finding, LbState, ObserverState, Report, Series, Severity, Verdict},
+    document::{Finding, LbState, NOT_OBSERVED, ObserverState, Report, Series, Severity, Verdict},
     endpoint::endpoint,
     style::{clean, count, width, wrap},
 };
@@ -18,13 +18,15 @@ const DEEPER: &str = "        ";
 
 /// One line; what does not fit starts a line of its own. The most urgent comes first.
 pub(super) fn lines(report: &Report, style: Style) -> Vec<String> {
-    let (word, mut parts) = answer(report);
-    if report.observer.state == ObserverState::Degraded {
+    let observed = is_observed(report);
+    let (word, mut parts) = if observed { answer(report) } else { predicted(report) };
+    if observed && report.observer.state == ObserverState::Degraded {
         parts.push("nvaprobe does not see everything".to_owned());
     }
     let complete = report.observer.state == ObserverState::Complete;
     let painted = match word {
         "FAIL" => style.severity(Severity::Error, word),
+        "WOULD FAIL" => style.severity(Severity::Error, word),
         "OK" if complete => style.good(word),
         _ => style.severity(Severity::Warning, word),
     };
@@ -48,6 +50,30 @@ pub(super) fn lines(report: &Report, style: Style) -> Vec<String> {
         *first = first.replacen(word, &painted, 1);
     }
     lines
+}
+
+/// Whether there was anything to see: without observing nothing is, whatever happens.
+pub(super) fn is_observed(report: &Report) -> bool {
+    !report.observer.reasons.iter().any(|reason| reason.code == NOT_OBSERVED)
+}
+
+/// What would happen; nobody looked at packets.
+fn predicted(report: &Report) -> (&'static str, Vec<String>) {
+    let failing: Vec<_> = report.predictions.iter().filter(|prediction| prediction.fails).collect();
+    let all = count(report.predictions.len() as u64, "place", "places");
+    let Some(first) = failing.first() else {
+        let text = match report.predictions.len() {
+            0 => "no address of a judged NIC could be probed by a source".to_owned(),
+            _ => format!("probes of {all} would be answered by their own NIC, as far as that is known"),
+        };
+        return ("PREDICTED", vec![text, "nothing was observed".to_owned()]);
+    };
+    let mut parts = vec![format!("{}: {}", predicted::place(first), first.text)];
+    if failing.len() > 1 {
+        parts.push(format!("{} of {all} would fail", failing.len()));
+    }
+    parts.push("nothing was observed".to_owned());
+    ("WOULD FAIL", parts)
 }
 
 fn answer(report: &Report) -> (&'static str, Vec<String>) {

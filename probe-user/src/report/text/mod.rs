@@ -8,6 +8,7 @@ mod infos;
 mod lb;
 mod observer;
 mod ports;
+mod predicted;
 mod row;
 mod table;
 
@@ -28,6 +29,11 @@ pub fn report(report: &Report, style: Style) -> String {
     if !report.probes.is_empty() {
         lines.push(String::new());
         lines.extend(table::lines(report, style));
+    }
+    let predicted = predicted::lines(report, style);
+    if !predicted.is_empty() {
+        lines.push(String::new());
+        lines.extend(predicted);
     }
     let flows = lb::flows(report);
     if !flows.is_empty() {

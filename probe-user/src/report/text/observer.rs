@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::Style;
+use super::{Style, answer};
 use crate::report::{
     document::{Nic, Observer, ObserverState, Report, Window},
     style::{clean, count, pad, width, wrap},
@@ -12,7 +12,7 @@ const LABEL: &str = "observer";
 
 pub(super) fn lines(report: &Report, style: Style) -> Vec<String> {
     let columns = style.columns();
-    let nics = alike(&report.nics);
+    let nics = if answer::is_observed(report) { alike(&report.nics) } else { Vec::new() };
     let names = nics.iter().map(|(names, _)| width(&clean(names)));
     let label = names.chain([LABEL.len()]).max().unwrap_or(0).min(columns / 3);
     let indent = " ".repeat(label + 2);
@@ -26,7 +26,11 @@ pub(super) fn lines(report: &Report, style: Style) -> Vec<String> {
             lines.extend(wrap(&clean(text), &format!("{}  ", pad(&kind, label)), &indent, columns));
         }
     };
-    say(LABEL, &state(&report.observer, &report.window));
+    if answer::is_observed(report) {
+        say(LABEL, &state(&report.observer, &report.window));
+    } else {
+        say(LABEL, &format!("none, at {}", report.window.from));
+    }
     // A finding says them already, as a rule.
     if !report.findings.iter().any(|finding| finding.code == "DEGRADED_OBSERVER") {
         for reason in &report.observer.reasons {

@@ -87,6 +87,7 @@ pub(super) fn document(probes: Vec<Series>, findings: Vec<Finding>) -> Report {
         flows: Vec::new(),
         ha_ports: Vec::new(),
         platform: Platform::default(),
+        predictions: Vec::new(),
     }
 }
 
