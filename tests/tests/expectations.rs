@@ -103,7 +103,7 @@ fn a_probe_that_stays_away_is_missed_once() {
     let _prober = topology.fabrics[0].probe(probe).expect("a prober");
     let all = vec![expected("eth0", PORT, Role::Active)];
     let seen = observe(&topology.nva, expecting(&topology, all), EVERY * 8, || {});
-    seen.assert_verdict("eth0", PORT, Verdict::Ok, None);
+    assert_eq!(seen.series("eth0", PORT).verdict, Verdict::Ok);
     assert_eq!(said(&seen, "NOT_ARRIVING"), 1);
 }
 
