@@ -12,7 +12,7 @@ pub mod fix;
 pub mod host;
 pub mod lab;
 pub mod monitor;
-mod predict;
+pub mod predict;
 pub mod probe;
 pub mod profile;
 pub mod replay;

@@ -1,11 +1,21 @@
 //! Conditions in namespaces: what no verdict tells, and silence where nothing is the matter.
 
-use std::{net::SocketAddr, thread};
+use std::{
+    net::{Ipv4Addr, SocketAddr, SocketAddrV4},
+    os::fd::{AsRawFd, OwnedFd},
+    thread,
+    time::Duration,
+};
 
 use ipnet::IpNet;
+use nix::{
+    errno::Errno,
+    sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, socket},
+};
 use nvaprobe_tests::{
     observe::{EVERY, PORT, Seen, WINDOW, look, observe, settings},
     process::tool,
+    vm,
 };
 use probe_user::{
     lab::{
@@ -274,4 +284,131 @@ fn a_refusal_is_no_matter_of_routes() {
     });
     assert_eq!(seen.series("eth1", PORT).verdict, Verdict::Refused);
     assert_eq!(seen.warnings(), Vec::<&str>::new(), "{:#?}", seen.report.findings);
+}
+
+/// A connection of the appliance's own to the platform that is only begun.
+fn begin(nva: &Namespace, from: Ipv4Addr, port: u16) -> OwnedFd {
+    nva.run(|| {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let fd = socket(AddressFamily::Inet, SockType::Stream, flags, None).expect("a socket");
+        bind(fd.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(from, 0))).expect("an address of its own");
+        let platform = SocketAddrV4::new(Ipv4Addr::new(168, 63, 129, 16), port);
+        let begun = connect(fd.as_raw_fd(), &SockaddrIn::from(platform));
+        assert!(matches!(begun, Ok(()) | Err(Errno::EINPROGRESS)), "{begun:?}");
+        fd
+    })
+    .expect("the namespace can be entered")
+}
+
+/// The appliance with an answering platform behind eth0 only, and with its own traffic while it is observed.
+fn own_traffic(from: usize, port: u16) -> Seen {
+    let topology = Topology::build(&Plan { platform: true, ..Plan::default() }).expect("a topology");
+    topology.primary_route().expect("a route");
+    topology.policy_routing(1).expect("policy routing");
+    topology.fabrics[1].set_platform(false);
+    let _listener = topology.listen(PORT, Serve::Hold).expect("a listener");
+    let _probers = [probe(&topology, 0), probe(&topology, 1)];
+    let mut waiting = None;
+    let seen = observe(&topology.nva, settings(&topology), Duration::from_millis(4500), || {
+        let answer =
+            vm::get(&topology.nva, 80, Duration::from_secs(5)).expect("the platform answers by eth0");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        waiting = Some(begin(&topology.nva, topology.nics[from].address, port));
+    });
+    seen.assert_verdict("eth0", PORT, Verdict::Ok, None);
+    seen.assert_verdict("eth1", PORT, Verdict::Ok, None);
+    assert!(seen.report.platform.packets_in > 0);
+    seen
+}
+
+#[test]
+fn s60_what_leaves_by_another_nic_gets_no_answer_beside_what_does() {
+    let seen = own_traffic(1, 80);
+    seen.assert_errors(&[]);
+    assert_eq!(seen.warnings(), ["PLATFORM"], "{:#?}", seen.report.findings);
+    let found = only(&seen, "PLATFORM");
+    assert_eq!(found.nic.as_deref(), Some("eth1"), "{found:#?}");
+    assert!(has(found, "socket", "10.4.3.101:") && has(found, "socket", "by eth1 waited"), "{found:#?}");
+    assert!(has(found, "nic", "the primary NIC is eth0 with 10.4.2.101"), "{found:#?}");
+}
+
+/// From the primary NIC all is answered; a service that may be silent proves nothing.
+#[test]
+fn s60_healthy_traffic_of_its_own_is_none() {
+    for (from, port) in [(0, 80), (1, 8037)] {
+        let seen = own_traffic(from, port);
+        seen.assert_healthy(2);
+    }
+}
+
+fn causes(seen: &Seen) -> Vec<&str> {
+    let advice = seen.report.findings.iter().filter(|finding| finding.code == "ADVICE");
+    advice.map(|finding| finding.cause.as_str()).collect()
+}
+
+/// Two host routes of one metric: the first wins, and the other NIC's replies are misrouted.
+#[test]
+fn equal_host_routes_are_said_beside_the_fault() {
+    let topology = Topology::two_armed().expect("a topology");
+    tool(
+        &topology.nva,
+        "ip route add 168.63.129.16 via 10.4.2.1 dev eth0 metric 100; \
+         ip route append 168.63.129.16 via 10.4.3.1 dev eth1 metric 100",
+    );
+    let _listener = topology.listen(PORT, Serve::Hold).expect("a listener");
+    let _probers = [probe(&topology, 0), probe(&topology, 1)];
+    let seen = look(&topology);
+    seen.assert_errors(&[("ASYMMETRIC", "route", "eth1", PORT)]);
+    assert_eq!(causes(&seen), ["duplicate-routes"], "{:#?}", seen.report.findings);
+    assert_eq!(only(&seen, "ADVICE").severity, Severity::Warning);
+}
+
+/// On link, where the fabric answers ARP for everybody: it works, and is worth a word.
+#[test]
+fn a_host_route_without_a_gateway_is_a_remark() {
+    let topology = Topology::two_armed().expect("a topology");
+    topology.route(&Route::to(net("168.63.129.16/32")).dev("eth0")).expect("a route");
+    topology.policy_routing(1).expect("policy routing");
+    let _listener = topology.listen(PORT, Serve::Hold).expect("a listener");
+    let _probers = [probe(&topology, 0), probe(&topology, 1)];
+    let seen = look(&topology);
+    seen.assert_healthy(2);
+    assert_eq!(causes(&seen), ["local-network"], "{:#?}", seen.report.findings);
+}
+
+/// A router that forgot to forward: the probes are green, and what goes through is lost.
+#[test]
+fn a_router_that_does_not_forward_is_a_remark() {
+    let behind = Behind::build();
+    let _listener = behind.topology.listen(PORT, Serve::Hold).expect("a listener");
+    let _probers = [probe(&behind.topology, 0), probe(&behind.topology, 1)];
+    let seen = look(&behind.topology);
+    seen.assert_healthy(2);
+    assert_eq!(causes(&seen), Vec::<&str>::new(), "it forwards");
+    sysctl::set(&behind.topology.nva, "ipv4/ip_forward", "0").expect("no forwarding");
+    tool(
+        &behind.topology.nva,
+        "nft 'table ip nat { chain post { type nat hook postrouting priority srcnat; oifname eth0 masquerade; }; }'",
+    );
+    let seen = look(&behind.topology);
+    seen.assert_healthy(2);
+    assert_eq!(causes(&seen), ["forwarding-disabled"], "{:#?}", seen.report.findings);
+}
+
+/// Everything done right, and nothing to say but how often probes come.
+#[test]
+fn a_healthy_host_is_quiet() {
+    let topology =
+        Topology::build(&Plan { nics: 3, rp_filter: 1, ipv6: true, ..Plan::default() }).expect("a topology");
+    topology.primary_route().expect("a route");
+    for nic in [1, 2] {
+        topology.policy_routing(nic).expect("policy routing");
+    }
+    let _listener = topology.listen(PORT, Serve::Hold).expect("a listener");
+    let _probers: Vec<_> = (0..3).map(|nic| probe(&topology, nic)).collect();
+    let seen = look(&topology);
+    seen.assert_healthy(3);
+    let codes: Vec<_> = seen.report.findings.iter().map(|finding| finding.code.as_str()).collect();
+    assert!(codes.iter().all(|code| *code == "INTERVAL"), "{codes:?}");
+    assert_eq!(seen.report.predictions, []);
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Scene, advice::advice};
+use super::{Scene, advice::Advice};
 use crate::{
     diagnose::{Case, evidence},
     host::{
@@ -40,7 +40,7 @@ fn finding(scene: &Scene<'_>, facts: &Facts, routes: &[&Route]) -> Option<Findin
         devices.join(" and ")
     );
     let evidence = routes.iter().map(|route| evidence::of("route", route.evidence(&facts.tables))).collect();
-    let mut finding = advice("duplicate-routes", summary, evidence);
+    let mut finding = Advice { cause: "duplicate-routes", summary, evidence }.finding();
     if let Some(case) = affected {
         finding.severity = Severity::Warning;
         finding.nic = Some(case.series.nic.clone());

@@ -1,7 +1,7 @@
 //! Cause `forwarding-disabled`: the probe is green, the host has several NICs and looks like a router, and the kernel
 //! forwards nothing. An appliance whose data path is a program of its own is right so: a remark.
 
-use super::{Scene, advice::advice, confirmed};
+use super::{Scene, advice::Advice, confirmed};
 use crate::{
     diagnose::evidence,
     host::{
@@ -36,7 +36,7 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
         "Probes are answered while this host forwards nothing ({sysctl} = 0), and it looks as if it should: what the load \
          balancer sends through it is lost."
     );
-    vec![advice("forwarding-disabled", summary, evidence)]
+    vec![Advice { cause: "forwarding-disabled", summary, evidence }.finding()]
 }
 
 /// What a host shows that is meant to forward.

@@ -1,7 +1,7 @@
 //! Cause `local-network`: the platform's address lies within a network that this host takes for its own. Then it is looked
 //! for by ARP on that network, whatever a gateway could do.
 
-use super::{PLATFORM, Scene, advice::advice};
+use super::{PLATFORM, Scene, advice::Advice};
 use crate::{
     diagnose::evidence,
     host::{
@@ -36,7 +36,7 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
         "{PLATFORM} lies within a network that this host takes for its own: replies are sent to whoever answers ARP for it \
          there, and to nobody if none does. Route it by the NIC's gateway."
     );
-    vec![advice("local-network", summary, evidence)]
+    vec![Advice { cause: "local-network", summary, evidence }.finding()]
 }
 
 /// Whether a route would send packets to the platform straight onto a network. Those of an address are said with it; a

@@ -1,7 +1,7 @@
 //! Cause `single-connection`: the probed port is served by a tool that handles one connection and ends, or one at a time. The
 //! prober holds its connection until the next probe, so that a second load balancer, or the next probe, finds nobody.
 
-use super::{Scene, advice::advice, confirmed};
+use super::{Scene, advice::Advice, confirmed};
 use crate::{diagnose::evidence, host::sockets::Listener, report::document::Finding};
 
 const NETCATS: [&str; 5] = ["nc", "ncat", "netcat", "nc.openbsd", "nc.traditional"];
@@ -20,9 +20,10 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
             listener.detail.map_or_else(String::new, |detail| format!(", backlog {}", detail.backlog));
         let text =
             format!("{tool} listens on {}:{}{backlog}, without {missing}", listener.address, listener.port);
+        let evidence = vec![evidence::of("socket", text)];
         let finding = Finding {
             port: Some(listener.port),
-            ..advice("single-connection", summary, vec![evidence::of("socket", text)])
+            ..Advice { cause: "single-connection", summary, evidence }.finding()
         };
         // It may listen on several addresses.
         if !findings.iter().any(|known| known.summary == finding.summary) {

@@ -2,7 +2,7 @@
 //! host with timestamps answers without (RFC 7323, 3.2), and nothing fails: advice for who asks, no more
 //! (<https://learn.microsoft.com/azure/load-balancer/load-balancer-custom-probe-overview>).
 
-use super::{Scene, advice::advice};
+use super::{Scene, advice::Advice};
 use crate::{profile::Profile, report::document::Finding};
 
 pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
@@ -13,5 +13,5 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
     let summary = format!(
         "net.ipv4.tcp_timestamps = {value}, Azure's page says 0; probes carry none, so it is low priority."
     );
-    vec![advice("tcp-timestamps", summary, Vec::new())]
+    vec![Advice { cause: "tcp-timestamps", summary, evidence: Vec::new() }.finding()]
 }

@@ -25,8 +25,7 @@ pub(super) fn lines(report: &Report, style: Style) -> Vec<String> {
     }
     let complete = report.observer.state == ObserverState::Complete;
     let painted = match word {
-        "FAIL" => style.severity(Severity::Error, word),
-        "WOULD FAIL" => style.severity(Severity::Error, word),
+        "FAIL" | "WOULD FAIL" => style.severity(Severity::Error, word),
         "OK" if complete => style.good(word),
         _ => style.severity(Severity::Warning, word),
     };

@@ -1,6 +1,6 @@
 //! The text report: what a tired operator reads, at several widths.
 
-mod fixtures;
+pub(super) mod fixtures;
 mod judged;
 mod properties;
 

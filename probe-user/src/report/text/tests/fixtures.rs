@@ -64,7 +64,7 @@ pub(super) fn finding(
     }
 }
 
-pub(super) fn document(probes: Vec<Series>, findings: Vec<Finding>) -> Report {
+pub(in crate::report::text) fn document(probes: Vec<Series>, findings: Vec<Finding>) -> Report {
     let nic = |name: &str, ifindex| Nic {
         name: name.to_owned(),
         ifindex,
