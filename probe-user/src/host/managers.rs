@@ -53,9 +53,15 @@ impl Managers {
     pub fn of_this_host(links: &Links) -> Self {
         let inode = |path: &str| fs::read_link(path).ok();
         let own = inode("/proc/thread-self/ns/net");
-        // Unreadable without privileges: then it is most likely the same.
         let first = inode("/proc/1/ns/net");
-        if first.is_some() && own != first { Self::default() } else { Self::read(Path::new("/"), links) }
+        // Unreadable without privileges: then it is most likely the same. With them, it is a machine that hides its first
+        // process, and what the files are about is not known.
+        let hidden = first.is_none() && nix::unistd::geteuid().is_root();
+        if hidden || (first.is_some() && own != first) {
+            Self::default()
+        } else {
+            Self::read(Path::new("/"), links)
+        }
     }
 
     /// Reads the files under `root`: `/`, or an image that is being built.
