@@ -84,3 +84,23 @@ impl Bytes for Window<'_> {
         Some(unsafe { self.bytes.as_ptr().add(offset).cast::<[u8; N]>().read() })
     }
 }
+
+/// A packet inside a packet.
+#[derive(Clone, Copy)]
+pub struct Inner<'a, B: ?Sized> {
+    pub bytes: &'a B,
+    /// Where it starts.
+    pub start: usize,
+}
+
+impl<B: Bytes + ?Sized> Bytes for Inner<'_, B> {
+    #[inline(always)]
+    fn length(&self) -> usize {
+        self.bytes.length().saturating_sub(self.start)
+    }
+
+    #[inline(always)]
+    fn load<const N: usize>(&self, offset: usize) -> Option<[u8; N]> {
+        self.bytes.load::<N>(self.start + offset)
+    }
+}

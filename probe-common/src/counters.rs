@@ -1,5 +1,5 @@
 //! Counters that the programs keep per CPU, and that must reconcile:
-//! `seen = followed + Σ ignored + Σ failed` for each [`Program`].
+//! `seen = followed + tracked + Σ ignored + Σ failed` for each [`Program`].
 
 /// The programs that count; the key of the `COUNTERS` per-CPU array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,11 +58,17 @@ pub enum Outcome {
     FailedUnreadable,
     /// Failed: the entry for a new probe did not fit into `PROBES`.
     FailedMapFull,
+    /// Nobody's probe, and entered into `FLOWS`.
+    Tracked,
+    /// Failed: the entry for a new flow found no place in `FLOWS`.
+    FailedFlowsFull,
+    /// Failed: the kernel refused the entry for a new flow.
+    FailedFlowsRefused,
 }
 
 impl Outcome {
     /// Every outcome, in index order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::Followed,
         Self::IgnoredNotIp,
         Self::IgnoredForeign,
@@ -75,6 +81,9 @@ impl Outcome {
         Self::FailedTooDeep,
         Self::FailedUnreadable,
         Self::FailedMapFull,
+        Self::Tracked,
+        Self::FailedFlowsFull,
+        Self::FailedFlowsRefused,
     ];
 
     /// Name used in reports.
@@ -92,6 +101,9 @@ impl Outcome {
             Self::FailedTooDeep => "failed-too-deep",
             Self::FailedUnreadable => "failed-unreadable",
             Self::FailedMapFull => "failed-map-full",
+            Self::Tracked => "tracked",
+            Self::FailedFlowsFull => "failed-flows-full",
+            Self::FailedFlowsRefused => "failed-flows-refused",
         }
     }
 }
@@ -110,6 +122,8 @@ pub struct Counters {
     pub ring_lost: u64,
     /// New entries put into `PROBES`; less what is still there, this is what was evicted.
     pub inserted: u64,
+    /// New entries put into `FLOWS`.
+    pub flows_inserted: u64,
 }
 
 impl Counters {
@@ -127,6 +141,7 @@ impl Counters {
         self.observed += other.observed;
         self.ring_lost += other.ring_lost;
         self.inserted += other.inserted;
+        self.flows_inserted += other.flows_inserted;
     }
 
     /// Whether every packet seen has exactly one outcome.

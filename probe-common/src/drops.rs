@@ -161,7 +161,7 @@ pub fn classify(headers: &Headers) -> Outcome {
         Kind::Tcp => Outcome::Followed,
         Kind::Error if transport.error.network.protocol == protocol::TCP => Outcome::Followed,
         Kind::Udp => Outcome::IgnoredPlatform,
-        Kind::Error | Kind::Other => Outcome::IgnoredOtherProtocol,
+        Kind::Echo | Kind::Error | Kind::Other => Outcome::IgnoredOtherProtocol,
     }
 }
 

@@ -108,13 +108,13 @@ pub fn decide<T: Table>(
         (Direction::Ingress, End::From) => match transport.kind {
             Kind::Tcp => inbound(table, room, place, peer, headers),
             Kind::Udp => Decision::ignore(Outcome::IgnoredPlatform),
-            Kind::Error | Kind::Other => Decision::ignore(Outcome::IgnoredOtherProtocol),
+            Kind::Echo | Kind::Error | Kind::Other => Decision::ignore(Outcome::IgnoredOtherProtocol),
         },
         (Direction::Egress, End::To) => match transport.kind {
             Kind::Tcp => outbound(table, room, peer, headers),
             Kind::Udp => Decision::ignore(Outcome::IgnoredPlatform),
             Kind::Error => reject(table, room, peer, transport),
-            Kind::Other => Decision::ignore(Outcome::IgnoredOtherProtocol),
+            Kind::Echo | Kind::Other => Decision::ignore(Outcome::IgnoredOtherProtocol),
         },
         (Direction::Egress, End::From) => behind(Role::Forwarded, transport),
         (Direction::Ingress, End::To) => behind(Role::Returned, transport),

@@ -4,6 +4,9 @@
 /// `SOURCES` trie instead, which costs a lookup per packet.
 pub const LINEAR_SOURCES: usize = 8;
 
+/// How many tunnels the programs look into.
+pub const TUNNELS: usize = 8;
+
 /// An address as the maps store it: IPv6, or IPv4 mapped into `::ffff:0:0/96`.
 pub type Address = [u8; 16];
 
@@ -58,6 +61,18 @@ impl Peer {
     }
 }
 
+/// A tunnel whose inner flows are followed where its packets pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Tunnel {
+    /// UDP destination port, in network byte order.
+    pub port: u16,
+    /// See [`crate::flow::tunnel`].
+    pub kind: u16,
+    /// Network identifier, or [`crate::flow::tunnel::ANY`].
+    pub vni: u32,
+}
+
 /// Static settings of the programs, written once into read-only data before loading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -70,6 +85,11 @@ pub struct Settings {
     pub count6: u32,
     /// 1 when the lists did not fit and the `SOURCES` trie holds them all.
     pub trie: u32,
+    /// See [`crate::flow::mode`].
+    pub flows: u32,
+    pub tunnels: [Tunnel; TUNNELS],
+    /// Entries used in `tunnels`.
+    pub tunnel_count: u32,
     pub pad: u32,
 }
 
@@ -82,6 +102,9 @@ impl Settings {
         count4: 0,
         count6: 0,
         trie: 0,
+        flows: 0,
+        tunnels: [Tunnel { port: 0, kind: 0, vni: 0 }; TUNNELS],
+        tunnel_count: 0,
         pad: 0,
     };
 }
@@ -135,6 +158,8 @@ pub struct Probe {
 pub struct Device {
     /// ifindex of the logical NIC.
     pub nic: u32,
+    /// 1 when flows are followed here: on a judged NIC itself, since its members' packets pass it too.
+    pub flows: u32,
 }
 
 #[cfg(feature = "user")]
@@ -156,7 +181,7 @@ mod user {
 const _: () = {
     assert!(size_of::<Source4>() == 12);
     assert!(size_of::<Source6>() == 40);
-    assert!(size_of::<Settings>() == LINEAR_SOURCES * (12 + 40) + 16);
+    assert!(size_of::<Settings>() == LINEAR_SOURCES * (12 + 40) + TUNNELS * 8 + 24);
     assert!(size_of::<ProbeKey>() == 40);
     assert!(size_of::<Probe>() == 40);
 };

@@ -5,6 +5,7 @@ use aya_log_ebpf::{debug, warn};
 use probe_common::{
     bytes::{Bytes, WINDOW, Window},
     counters::{Counters, Outcome, Program},
+    flow::{self, Tuple},
     follow::{self, End, Place, Room, Table},
     maps::{Peer, Probe, ProbeKey},
     observation::{Direction, Observation, Role},
@@ -12,6 +13,7 @@ use probe_common::{
 };
 
 use crate::{
+    flows,
     maps::{COUNTERS, DEVICES, OBSERVATIONS, PROBES, SCRATCH},
     packet::{Direct, Packet},
     sources::{self, Found},
@@ -33,6 +35,15 @@ pub(crate) fn packet<C: Packet + EbpfContext>(
     let outcome = match first_look(context, layer) {
         Look::Ignore(outcome) => outcome,
         Look::Follow(end, peer) => full_look(context, counters, direction, layer, Found { end, peer }),
+        Look::Deep => {
+            full_look(context, counters, direction, layer, Found { end: End::From, peer: Peer::NONE })
+        }
+        Look::Track(tuple) => match scratch() {
+            Some(scratch) => {
+                flows::track(counters, &mut scratch.flow, &tuple, context.device(), 0, direction)
+            }
+            None => Outcome::FailedUnreadable,
+        },
     };
     if let Some(count) = counters.outcomes.get_mut(outcome as usize) {
         *count += 1;
@@ -42,9 +53,14 @@ pub(crate) fn packet<C: Packet + EbpfContext>(
 enum Look {
     Ignore(Outcome),
     Follow(End, Peer),
+    /// Nobody's probe: a packet of this flow.
+    Track(Tuple),
+    /// Nobody's probe, and its flow takes a full look.
+    Deep,
 }
 
-/// Link layer and the two addresses, read directly where they lie: all that a stranger's packet costs.
+/// Link layer, the two addresses and, with flows on, the transport header's flags, read directly where they lie: all that
+/// a stranger's packet costs.
 #[inline(always)]
 fn first_look<C: Packet>(context: &C, layer: LinkLayer) -> Look {
     let (data, end) = context.linear();
@@ -65,6 +81,7 @@ fn second_look<C: Packet>(context: &C, layer: LinkLayer) -> Look {
     };
     match addresses(&window, layer) {
         Ok(look) => look,
+        Err(Error::TooDeep) => Look::Deep,
         Err(error) => Look::Ignore(error.outcome()),
     }
 }
@@ -73,18 +90,25 @@ fn second_look<C: Packet>(context: &C, layer: LinkLayer) -> Look {
 fn addresses<B: Bytes>(bytes: &B, layer: LinkLayer) -> Result<Look, Error> {
     let mut link = Link::default();
     parse::link(bytes, layer, &mut link)?;
-    let Found { end, peer } = match link.ethertype {
+    let (Found { end, peer }, family) = match link.ethertype {
         ETHERTYPE_IPV4 => {
             let (from, to) = parse::v4_addresses(bytes, link.offset)?;
-            sources::v4(from, to)
+            (sources::v4(from, to), 4)
         }
         ETHERTYPE_IPV6 => {
             let (from, to) = parse::v6_addresses(bytes, link.offset)?;
-            sources::v6(from, to)
+            (sources::v6(from, to), 6)
         }
         _ => return Err(Error::NotIp),
     };
-    Ok(if peer.is_some() { Look::Follow(end, peer) } else { Look::Ignore(Outcome::IgnoredForeign) })
+    if peer.is_some() {
+        return Ok(Look::Follow(end, peer));
+    }
+    Ok(match flows::look(bytes, family, link.offset)? {
+        flows::Look::Ignore(outcome) => Look::Ignore(outcome),
+        flows::Look::Track(tuple) => Look::Track(tuple),
+        flows::Look::Deep => Look::Deep,
+    })
 }
 
 /// Everything that a full look needs and the BPF stack has no room for.
@@ -93,6 +117,8 @@ pub(crate) struct Scratch {
     headers: Headers,
     room: Room,
     found: Found,
+    tuple: Tuple,
+    flow: flow::Room,
 }
 
 #[inline(always)]
@@ -125,7 +151,7 @@ fn full_look<C: Packet + EbpfContext>(
     layer: LinkLayer,
     found: Found,
 ) -> Outcome {
-    let Some(Scratch { bytes, headers, room, found: place }) = scratch() else {
+    let Some(Scratch { bytes, headers, room, found: place, tuple, flow }) = scratch() else {
         return Outcome::FailedUnreadable;
     };
     // Passed through a map's memory, so that the verifier forgets which source it is. It knows each from the frozen
@@ -140,6 +166,9 @@ fn full_look<C: Packet + EbpfContext>(
     unsafe { core::ptr::from_mut(headers).write_bytes(0, 1) };
     if let Err(error) = parse::headers(&window, layer, headers) {
         return error.outcome();
+    }
+    if !peer.is_some() {
+        return flows::track_whole(counters, flow, tuple, &window, headers, context.device(), direction);
     }
     let mut length = window.length;
     if let Some(tci) = context.stripped_tag() {

@@ -9,10 +9,12 @@
 
 mod drops;
 mod egress;
+mod flows;
 mod follow;
 mod ingress;
 mod maps;
 mod packet;
+mod settings;
 mod sources;
 
 /// What the kernel reads before it lets the programs call GPL-only helpers.

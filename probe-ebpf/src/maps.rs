@@ -8,12 +8,13 @@ use aya_ebpf::{
 use probe_common::{
     counters::{Counters, Program},
     drops::Layout,
+    flow::{FlowKey, SharedFlow},
     maps::{Address, Device, Peer, Probe, ProbeKey, Settings},
 };
 
 use crate::{drops, follow::Scratch};
 
-/// Read-only after loading: the sources.
+/// Read-only after loading: the sources, and what is done about flows.
 #[unsafe(no_mangle)]
 pub(crate) static SETTINGS: Global<Settings> = Global::new(Settings::EMPTY);
 
@@ -27,6 +28,9 @@ pub(crate) static COUNTERS: PerCpuArray<Counters> =
 
 #[map]
 pub(crate) static PROBES: LruHashMap<ProbeKey, Probe> = LruHashMap::with_max_entries(4096, 0);
+
+#[map]
+pub(crate) static FLOWS: LruHashMap<FlowKey, SharedFlow> = LruHashMap::with_max_entries(1, 0);
 
 #[map]
 pub(crate) static DEVICES: HashMap<u32, Device> = HashMap::with_max_entries(1024, 0);

@@ -3,10 +3,13 @@
 use aya_ebpf::maps::lpm_trie::Key;
 use probe_common::{
     follow::End,
-    maps::{Address, LINEAR_SOURCES, Peer, Settings, map_v4},
+    maps::{Address, LINEAR_SOURCES, Peer, map_v4},
 };
 
-use crate::maps::{SETTINGS, SOURCES};
+use crate::{
+    maps::SOURCES,
+    settings::{each_of_eight, setting},
+};
 
 /// Which end of a packet is a source, and which one; `Peer::NONE` when neither is.
 #[derive(Clone, Copy)]
@@ -15,43 +18,7 @@ pub(crate) struct Found {
     pub(crate) peer: Peer,
 }
 
-/// Read-only data that userspace wrote before loading.
-#[inline(always)]
-fn settings() -> *const Settings {
-    (&raw const SETTINGS).cast()
-}
-
-/// Reads one field so that the compiler keeps the read; the verifier knows the frozen map's value and prunes.
-macro_rules! setting {
-    ($($field:tt)*) => {
-        // SAFETY: SETTINGS is initialised, never written by the programs, and indices are below the array lengths.
-        unsafe { core::ptr::read_volatile(&raw const (*settings()).$($field)*) }
-    };
-}
-
-/// Runs a block for each used index of a source list, written out: the verifier knows the count from the frozen map and
-/// takes the rest out of the program, which a loop with its counter would keep.
-macro_rules! each_source {
-    ($count:expr, |$index:ident| $body:block) => {
-        each_source!(@ $count, $index, $body, 0 1 2 3 4 5 6 7)
-    };
-    (@ $count:expr, $index:ident, $body:block, $($number:literal)*) => {
-        'each: {
-            let count = $count;
-            $(
-                if $number >= count {
-                    break 'each;
-                }
-                {
-                    let $index: usize = $number;
-                    $body
-                }
-            )*
-        }
-    };
-}
-
-const _: () = assert!(LINEAR_SOURCES == 8, "each_source has eight turns");
+const _: () = assert!(LINEAR_SOURCES == 8, "each_of_eight has eight turns");
 
 /// The source among the ends of an IPv4 packet, addresses in network byte order as loaded.
 #[inline(always)]
@@ -60,7 +27,7 @@ pub(crate) fn v4(from: u32, to: u32) -> Found {
         return either(trie(map_v4(from.to_ne_bytes())), || trie(map_v4(to.to_ne_bytes())));
     }
     let mut behind = Peer::NONE;
-    each_source!(setting!(count4), |index| {
+    each_of_eight!(setting!(count4), |index| {
         let mask = setting!(sources4[index].mask);
         let address = setting!(sources4[index].address);
         if from & mask == address {
@@ -80,7 +47,7 @@ pub(crate) fn v6(from: [u64; 2], to: [u64; 2]) -> Found {
         return either(trie(whole(from)), || trie(whole(to)));
     }
     let mut behind = Peer::NONE;
-    each_source!(setting!(count6), |index| {
+    each_of_eight!(setting!(count6), |index| {
         let low_mask = setting!(sources6[index].mask[1]);
         let low_address = setting!(sources6[index].address[1]);
         let high_mask = setting!(sources6[index].mask[0]);

@@ -36,6 +36,17 @@ pub(super) fn parse<B: Bytes + ?Sized>(
         icmp_type < 128
     };
     if !is_error {
+        // Echo reply and request.
+        if matches!((icmp_type, outer.family), (0 | 8, 4) | (128 | 129, 6)) {
+            if outer.end < start + 8 {
+                return Err(Error::Malformed);
+            }
+            let [i0, i1] = need::<2, B>(bytes, start + 4)?;
+            into.kind = Kind::Echo;
+            into.source_port = u16::from_be_bytes([i0, i1]);
+            into.destination_port = into.source_port;
+            into.error.icmp_type = icmp_type;
+        }
         return Ok(());
     }
     into.kind = Kind::Error;

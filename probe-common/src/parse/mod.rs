@@ -56,6 +56,8 @@ pub enum Kind {
     Other,
     Tcp,
     Udp,
+    /// An ICMP or ICMPv6 echo request or reply: its identifier is both ports, its type is in `error`.
+    Echo,
     /// An ICMP or ICMPv6 error.
     Error,
 }
@@ -64,7 +66,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transport {
     pub kind: Kind,
-    /// Ports of TCP and UDP.
+    /// Ports of TCP and UDP; the identifier of an echo.
     pub source_port: u16,
     pub destination_port: u16,
     pub tcp: Tcp,

@@ -91,6 +91,7 @@ impl Look<'_> {
             findings,
             flows: Vec::new(),
             ha_ports: Vec::new(),
+            shares: Vec::new(),
             platform: self.platform,
             predictions: Vec::new(),
         };

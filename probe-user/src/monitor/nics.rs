@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use probe_common::maps::Device;
 use thiserror::Error;
 
 use crate::{
@@ -102,11 +103,14 @@ pub fn targets(links: &Links, judged: &BTreeSet<u32>) -> Vec<Target> {
 
 /// Devices by logical NIC. A VLAN or macvlan on a judged NIC counts as that NIC, unless it is judged itself: its packets
 /// leave by it, and are seen on both.
-pub fn mapping(links: &Links, judged: &BTreeSet<u32>) -> impl Iterator<Item = (u32, u32)> {
+///
+/// Flows are followed on the judged NICs themselves: what enters by a member, or leaves by one, passes its NIC, too.
+pub fn mapping(links: &Links, judged: &BTreeSet<u32>) -> impl Iterator<Item = (u32, Device)> {
     links.iter().map(|link| {
         let carrier = judged.iter().copied().find(|nic| links.carried_by(link.index, *nic));
         let own = judged.contains(&link.index).then_some(link.index);
-        (link.index, own.or(carrier).unwrap_or_else(|| links.logical_nic(link.index)))
+        let nic = own.or(carrier).unwrap_or_else(|| links.logical_nic(link.index));
+        (link.index, Device { nic, flows: u32::from(own.is_some()) })
     })
 }
 

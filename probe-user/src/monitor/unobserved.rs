@@ -66,6 +66,7 @@ pub async fn look(settings: &Settings) -> anyhow::Result<Report> {
         findings,
         flows: Vec::new(),
         ha_ports: Vec::new(),
+        shares: Vec::new(),
         platform: Platform::default(),
         predictions,
     })

@@ -20,6 +20,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     pub flows: Vec<Flows>,
     pub ha_ports: Vec<HaPorts>,
+    /// Traffic over time, by NIC and frontend; empty while flows are off.
+    pub shares: Vec<Share>,
     pub platform: Platform,
     /// What would happen to probes where none was seen.
     #[serde(default)]
@@ -281,20 +283,36 @@ pub struct Fix {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flows {
     pub nic: String,
+    /// The tunnel pair whose inner flows these are; null for the NIC's own.
+    pub tunnel: Option<TunnelPair>,
+    /// Flows seen: the sum of the states below.
     pub tracked: u64,
     pub symmetric: u64,
     pub other_nic: u64,
     pub request_only: u64,
     pub reply_only: u64,
+    /// Refused by the far end: RST or ICMP unreachable.
+    pub reset: u64,
     pub unknown: u64,
+    /// Asymmetric flows, at most 20.
     pub asymmetric: Vec<AsymmetricFlow>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// The two tunnels of a gateway load balancer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TunnelPair {
+    pub external: String,
+    pub internal: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AsymmetricFlow {
+    /// `tcp`, `udp` or `icmp`.
     pub proto: String,
+    /// `ip:port`, `[ip6]:port`; of ICMP the echo identifier in the port's place.
     pub client: String,
     pub server: String,
+    /// `other-nic`, `request-only` or `reply-only`.
     pub state: String,
     pub other_nic: Option<String>,
 }
@@ -303,18 +321,67 @@ pub struct AsymmetricFlow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HaPorts {
     pub nic: String,
+    /// `consistent-up`, `consistent-down`, `masked-failure`, `false-down`, `draining`, `idle` or `unknown`.
     pub verdict: String,
+    /// What the load balancer must think of this NIC's instance.
+    pub view: LbState,
+    /// `as-seen`, or `rules` when the metadata service says which ports are balanced here.
+    pub basis: String,
+    /// The ports with most unanswered flows, then most flows: at most 20.
     pub ports: Vec<HaPort>,
+    /// The rest, summed.
+    pub rest: Option<HaPortsRest>,
+    /// The verdict in words.
+    pub text: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HaPort {
     pub proto: String,
     pub port: u16,
+    /// New flows that entered to this port.
+    pub opened: u64,
+    pub answered: u64,
+    /// Refused: RST or ICMP unreachable.
+    pub reset: u64,
+    /// Neither; those too young to tell are in none of these.
+    pub unanswered: u64,
+    /// Different clients.
+    pub clients: u64,
+    /// No flow was answered, and enough were tried to say so.
+    pub dead: bool,
+}
+
+/// Ports that are not listed one by one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HaPortsRest {
+    pub ports: u64,
     pub opened: u64,
     pub answered: u64,
     pub reset: u64,
     pub unanswered: u64,
+}
+
+/// Traffic of one NIC, or of one load-balancer frontend on it, over time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Share {
+    pub nic: String,
+    /// The frontend's address; null for all of the NIC's traffic.
+    pub frontend: Option<String>,
+    /// Seconds.
+    pub interval_s: f64,
+    /// Oldest first, at most 60.
+    pub steps: Vec<ShareStep>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ShareStep {
+    /// RFC 3339.
+    pub from: String,
+    /// Packets in and out by the device's own counters; null for a frontend.
+    pub packets: Option<u64>,
+    /// Flows that clients opened through this NIC.
+    pub new_flows: u64,
 }
 
 /// VM-initiated traffic with a source: wire server, DNS, DHCP.

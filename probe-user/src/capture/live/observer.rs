@@ -164,11 +164,11 @@ impl Observer {
         }
     }
 
-    /// Records which logical NIC each device belongs to.
-    pub fn map_devices(&mut self, nics: impl IntoIterator<Item = (u32, u32)>) -> Result<(), ObserveError> {
-        for (device, nic) in nics {
+    /// Records which logical NIC each device belongs to, and where flows are followed.
+    pub fn map_devices(&mut self, nics: impl IntoIterator<Item = (u32, Device)>) -> Result<(), ObserveError> {
+        for (device, entry) in nics {
             self.devices
-                .insert(device, Device { nic }, 0)
+                .insert(device, entry, 0)
                 .map_err(|error| ObserveError::Map { name: "DEVICES", error })?;
         }
         Ok(())

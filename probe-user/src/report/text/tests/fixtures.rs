@@ -86,6 +86,7 @@ pub(in crate::report::text) fn document(probes: Vec<Series>, findings: Vec<Findi
         findings,
         flows: Vec::new(),
         ha_ports: Vec::new(),
+        shares: Vec::new(),
         platform: Platform::default(),
         predictions: Vec::new(),
     }
