@@ -118,8 +118,7 @@ pub fn look<B: Bytes + ?Sized>(
     into: &mut Tuple,
 ) -> Result<Seen, Error> {
     let (next, transport) = if family == 4 {
-        let [first, _, _, _, _, _, f0, f1, _, next] =
-            bytes.load::<10>(offset).ok_or(Error::TooDeep)?;
+        let [first, _, _, _, _, _, f0, f1, _, next] = bytes.load::<10>(offset).ok_or(Error::TooDeep)?;
         if first != 0x45 {
             return Err(Error::TooDeep);
         }
@@ -373,8 +372,7 @@ impl SharedFlow {
     #[inline(always)]
     fn has_ended(&self) -> bool {
         let [a, b] = &self.ways;
-        a.reset.load() | b.reset.load() != 0
-            || (a.fin.load() != 0 && b.fin.load() != 0)
+        a.reset.load() | b.reset.load() != 0 || (a.fin.load() != 0 && b.fin.load() != 0)
     }
 }
 
@@ -562,7 +560,11 @@ pub fn inside<B: Bytes + ?Sized>(bytes: &B, kind: u16, offset: usize) -> Option<
     let vni = u32::from_be_bytes([0, v0, v1, v2]);
     if kind == tunnel::VXLAN {
         // The I flag says that the identifier is valid.
-        return if first & 0x08 == 0 { None } else { Some(Inside { offset: offset + 8, ethernet: true, vni }) };
+        return if first & 0x08 == 0 {
+            None
+        } else {
+            Some(Inside { offset: offset + 8, ethernet: true, vni })
+        };
     }
     if first >> 6 != 0 {
         return None;

@@ -1,6 +1,9 @@
 //! Packets that are nobody's probe, entered into the table of flows.
 
-use aya_ebpf::{bindings::{BPF_ANY, BPF_NOEXIST}, helpers::generated::bpf_ktime_get_boot_ns};
+use aya_ebpf::{
+    bindings::{BPF_ANY, BPF_NOEXIST},
+    helpers::generated::bpf_ktime_get_boot_ns,
+};
 use probe_common::{
     bytes::{Bytes, Inner, Window},
     counters::{Counters, Outcome},
@@ -28,6 +31,12 @@ pub(crate) enum Look {
     Track(Tuple),
     /// Options, extension headers, a quote or a tunnel: only whole headers tell.
     Deep,
+}
+
+/// Whether any flows are followed.
+#[inline(always)]
+pub(crate) fn are_on() -> bool {
+    setting!(flows) != mode::OFF
 }
 
 /// A first look. Costs nothing while flows are off: the verifier knows the setting and takes the rest out.

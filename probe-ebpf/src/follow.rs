@@ -81,7 +81,7 @@ fn second_look<C: Packet>(context: &C, layer: LinkLayer) -> Look {
     };
     match addresses(&window, layer) {
         Ok(look) => look,
-        Err(Error::TooDeep) => Look::Deep,
+        Err(Error::TooDeep) if flows::are_on() => Look::Deep,
         Err(error) => Look::Ignore(error.outcome()),
     }
 }

@@ -10,7 +10,7 @@ use probe_common::{
     parse::{Error, LinkLayer},
 };
 use probe_user::{
-    capture::live::load::{self, Loaded, Maps, Sizes},
+    capture::live::load::{self, Following, Loaded, Maps, Sizes},
     replay::{sighting::Sighting, sources::Matcher, table::Connections},
     source::{self, Profile, Source, from_mapped},
 };
@@ -107,7 +107,12 @@ impl Kernel {
 
     /// The same with the tracepoint's program ready for this kernel.
     pub fn on(layout: &Layout, sources: Vec<Source>, sizes: Sizes) -> Self {
-        let loaded = load::load(&sources, sizes, false, layout);
+        Self::following(&Following::default(), layout, sources, sizes)
+    }
+
+    /// The same with flows followed.
+    pub fn following(following: &Following, layout: &Layout, sources: Vec<Source>, sizes: Sizes) -> Self {
+        let loaded = load::load(&sources, sizes, following, false, layout);
         let (loaded, maps) = loaded.expect("the BPF object loads (as root)");
         Self { loaded, maps, sources }
     }

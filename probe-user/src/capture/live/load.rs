@@ -3,7 +3,7 @@
 use aya::{
     Ebpf, EbpfLoader,
     maps::{
-        HashMap, MapData, PerCpuArray, RingBuf,
+        HashMap, Map, MapData, PerCpuArray, RingBuf,
         lpm_trie::{Key, LpmTrie},
     },
     programs::{ProgramError, RawTracePoint, SchedClassifier, Xdp},
@@ -13,10 +13,12 @@ use ipnet::IpNet;
 use probe_common::{
     counters::Counters,
     drops::Layout,
-    maps::{Device, LINEAR_SOURCES, Peer, Probe, ProbeKey, Settings, Source4, Source6},
+    flow::mode,
+    maps::{Device, LINEAR_SOURCES, Peer, Probe, ProbeKey, Settings, Source4, Source6, TUNNELS, Tunnel},
 };
 use thiserror::Error;
 
+use super::flow_table::FlowTable;
 use crate::{
     capture::object::{self, MissingObject},
     source::{Source, to_mapped},
@@ -43,12 +45,23 @@ pub struct Sizes {
     pub ring: u32,
     /// Probe connections remembered.
     pub probes: u32,
+    /// Flows remembered, while any are followed.
+    pub flows: u32,
 }
 
 impl Default for Sizes {
     fn default() -> Self {
-        Self { ring: 256 * 1024, probes: 16384 }
+        Self { ring: 256 * 1024, probes: 16384, flows: 65536 }
     }
+}
+
+/// Which flows the programs follow beside probes.
+#[derive(Clone, Debug, Default)]
+pub struct Following {
+    /// See [`probe_common::flow::mode`].
+    pub mode: u32,
+    /// Tunnels that are looked into; those beyond [`TUNNELS`] are not.
+    pub tunnels: Vec<Tunnel>,
 }
 
 /// The maps that userspace reads and writes.
@@ -57,6 +70,7 @@ pub struct Maps {
     pub counters: PerCpuArray<MapData, Counters>,
     pub probes: HashMap<MapData, ProbeKey, Probe>,
     pub devices: HashMap<MapData, u32, Device>,
+    pub flows: FlowTable,
 }
 
 /// The loaded object; programs are verified when first asked for.
@@ -71,6 +85,7 @@ pub struct Loaded {
 pub fn load(
     sources: &[Source],
     sizes: Sizes,
+    following: &Following,
     kernel_log: bool,
     layout: &Layout,
 ) -> Result<(Loaded, Maps), LoadError> {
@@ -80,7 +95,7 @@ pub fn load(
         nix::sys::resource::RLIM_INFINITY,
         nix::sys::resource::RLIM_INFINITY,
     );
-    let settings = settings(sources);
+    let settings = settings(sources, following);
     // 0 is below every level: nothing is logged unless asked for.
     let level = if kernel_log { log::Level::Debug as u8 } else { 0 };
     let mut ebpf = EbpfLoader::new()
@@ -89,15 +104,20 @@ pub fn load(
         .override_global("AYA_LOG_LEVEL", &level, false)
         .map_max_entries("OBSERVATIONS", sizes.ring)
         .map_max_entries("PROBES", sizes.probes)
+        .map_max_entries("FLOWS", if following.mode == mode::OFF { 1 } else { sizes.flows })
         .load(object::object()?)?;
     if settings.trie == 1 {
         fill_trie(&mut ebpf, sources)?;
     }
+    let Some(Map::LruHashMap(flows)) = ebpf.take_map("FLOWS") else {
+        return Err(LoadError::Missing { kind: "map", name: "FLOWS" });
+    };
     let maps = Maps {
         ring: take(&mut ebpf, "OBSERVATIONS")?,
         counters: take(&mut ebpf, "COUNTERS")?,
         probes: take(&mut ebpf, "PROBES")?,
         devices: take(&mut ebpf, "DEVICES")?,
+        flows: FlowTable::new(flows),
     };
     let logger = if kernel_log { EbpfLogger::init(&mut ebpf).ok() } else { None };
     Ok((Loaded { ebpf, logger }, maps))
@@ -162,7 +182,7 @@ fn take<T: TryFrom<aya::maps::Map, Error = aya::maps::MapError>>(
 }
 
 /// The sources as the programs compare them: in a list when they are few, else all in the trie.
-fn settings(sources: &[Source]) -> Settings {
+fn settings(sources: &[Source], following: &Following) -> Settings {
     let mut settings = Settings::default();
     for source in sources {
         let peer = peer(source);
@@ -194,6 +214,11 @@ fn settings(sources: &[Source]) -> Settings {
     }
     if settings.count4 as usize > LINEAR_SOURCES || settings.count6 as usize > LINEAR_SOURCES {
         settings = Settings { trie: 1, ..Settings::default() };
+    }
+    settings.flows = following.mode;
+    settings.tunnel_count = following.tunnels.len().min(TUNNELS) as u32;
+    for (into, tunnel) in settings.tunnels.iter_mut().zip(&following.tunnels) {
+        *into = *tunnel;
     }
     settings
 }
@@ -231,11 +256,10 @@ mod tests {
 
     #[test]
     fn few_sources_are_compared_in_a_list() {
-        let settings = settings(&[
-            source("168.63.129.16", 1),
-            source("35.191.0.0/16", 2),
-            source("fe80::1234:5678:9abc", 1),
-        ]);
+        let settings = settings(
+            &[source("168.63.129.16", 1), source("35.191.0.0/16", 2), source("fe80::1234:5678:9abc", 1)],
+            &Following::default(),
+        );
         assert_eq!((settings.count4, settings.count6, settings.trie), (2, 1, 0));
         assert_eq!(settings.sources4[0].peer, Peer { id: 1, prefix: 0 });
         assert_eq!(settings.sources4[1].peer, Peer { id: 2, prefix: 1 });
@@ -246,7 +270,7 @@ mod tests {
     #[test]
     fn many_sources_go_into_the_trie() {
         let many: Vec<_> = (0..9).map(|n| source(&format!("10.{n}.0.0/16"), n + 1)).collect();
-        let settings = settings(&many);
+        let settings = settings(&many, &Following::default());
         assert_eq!((settings.count4, settings.trie), (0, 1));
     }
 }

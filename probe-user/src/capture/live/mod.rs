@@ -3,6 +3,7 @@
 pub mod btf;
 pub mod clsact;
 pub mod drops;
+pub mod flow_table;
 pub mod guardian;
 pub mod load;
 pub mod mode;

@@ -9,6 +9,7 @@ use aya::maps::{MapData, RingBuf};
 use probe_common::{
     counters::{Counters, Program},
     drops::{Dropped, Layout},
+    flow::{Flow, FlowKey},
     maps::{Device, Probe, ProbeKey},
     observation::Observation,
 };
@@ -20,8 +21,9 @@ use super::{
     attach::{self, AttachError, Attachment, Target, TcHook},
     clsact,
     drops::{self, DropReasons, KERNEL_BTF, Reasons, Unavailable, Watching},
+    flow_table::FlowTable,
     guardian::Guardian,
-    load::{self, LoadError, Loaded, Maps, Sizes},
+    load::{self, Following, LoadError, Loaded, Maps, Sizes},
     mode::{IngressChoice, Tc, TcChoice},
 };
 use crate::source::Source;
@@ -53,6 +55,8 @@ pub enum ObserveError {
     Ring(std::io::Error),
     #[error("map {name}: {error}")]
     Map { name: &'static str, error: aya::maps::MapError },
+    #[error("the table of flows cannot be read: {0}")]
+    Flows(std::io::Error),
 }
 
 /// Everything of ours in the kernel. Dropping it detaches all of it.
@@ -64,6 +68,7 @@ pub struct Observer {
     /// Entries that we removed from `probes`.
     forgotten: u64,
     devices: aya::maps::HashMap<MapData, u32, Device>,
+    flows: FlowTable,
     watching: Watching,
     dropped: VecDeque<Dropped>,
     attachments: BTreeMap<u32, Attachment>,
@@ -89,8 +94,10 @@ impl Observer {
             Some(Ok(understood)) => understood.layout,
             _ => Layout::EMPTY,
         };
-        let (mut loaded, Maps { ring, counters, probes, devices }) =
-            load::load(&options.sources, options.sizes, options.kernel_log, &layout)?;
+        // Flows are not followed yet: no model judges them.
+        let following = Following::default();
+        let (mut loaded, Maps { ring, counters, probes, devices, flows }) =
+            load::load(&options.sources, options.sizes, &following, options.kernel_log, &layout)?;
         let watching = match understood {
             None => Watching::Off,
             Some(Err(error)) => Watching::Unavailable(error),
@@ -108,6 +115,7 @@ impl Observer {
             probes,
             forgotten: 0,
             devices,
+            flows,
             watching,
             dropped: VecDeque::new(),
             attachments: BTreeMap::new(),
@@ -287,6 +295,11 @@ impl Observer {
         }
         let there = self.probes.keys().flatten().count() as u64;
         Ok(inserted.saturating_sub(there + self.forgotten))
+    }
+
+    /// The flows that the programs know of; none while they follow none.
+    pub fn flows(&self) -> Result<Vec<(FlowKey, Flow)>, ObserveError> {
+        self.flows.read().map_err(ObserveError::Flows)
     }
 
     /// Detaches everything and waits until it is gone.
