@@ -49,9 +49,8 @@ pub(crate) fn look<B: Bytes>(bytes: &B, family: u8, offset: usize) -> Result<Loo
     let mut tuple = Tuple::default();
     Ok(match flow::look(bytes, family, offset, mode, &mut tuple)? {
         Seen::Ignore(outcome) => Look::Ignore(outcome),
-        Seen::Tuple => Look::Track(tuple),
         Seen::Udp { port, .. } if kind(port) != 0 => Look::Deep,
-        Seen::Udp { .. } => Look::Track(tuple),
+        Seen::Tuple | Seen::Udp { .. } => Look::Track(tuple),
     })
 }
 

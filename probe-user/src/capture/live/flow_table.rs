@@ -74,7 +74,7 @@ impl FlowTable {
                 libc::syscall(libc::SYS_bpf, BPF_MAP_LOOKUP_BATCH, &raw mut attr, size_of::<BatchAttr>())
             };
             let error = (result != 0).then(io::Error::last_os_error);
-            match error.as_ref().map(|error| error.raw_os_error()) {
+            match error.as_ref().map(io::Error::raw_os_error) {
                 // A bucket with more entries than were asked for.
                 Some(Some(libc::ENOSPC)) if size < usize::MAX / 2 => {
                     size *= 2;
